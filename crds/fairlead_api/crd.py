@@ -176,7 +176,9 @@ def outdated_files(folder: Path) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the files. Returns 0 on success, 1 if a checked file is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m fairlead_api.crd", description="Write the CRDs as YAML.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fairlead_api.crd", description="Write Fairlead's CustomResourceDefinitions as YAML."
+    )
     parser.add_argument("folder", type=Path, metavar="DIR", help="where the files belong")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
     options = parser.parse_args(arguments)

@@ -93,7 +93,8 @@ def _row(cause: Cause) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the page. Returns 0 on success, 1 if a checked page is out of date."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairlead_api.reasonspage", description="Write the page of reasons."
+        prog="python -m fairlead_api.reasonspage",
+        description="Write the page about the reasons in the conditions of Fairlead's resources.",
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")

@@ -39,4 +39,4 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     upkeep: GrantUpkeep
     models: ModelEndpoints
     authorization: AuthorizationService | None
-    """Authorization server in front of the providers; None if it is not configured."""
+    """Authorization server in front of the identity providers; None if it is not configured."""

@@ -71,7 +71,7 @@ class Heap:
         self._thawed_at = clock()
         self._young = 0
         """Number of collections of the youngest generation at the end of the last thaw."""
-        self._swapped = 0
+        self._created_in_activations = 0
         """Objects created in activations since the last thaw."""
         self._began = 0.0
         self.full_seconds = 0.0
@@ -101,15 +101,16 @@ class Heap:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Context for creating many long-lived objects. Within it, the collector is paused: it would visit the new
-        objects again and again, for 100 ms in total with 10,000 tools. At the end, all live objects are frozen.
+        """Context of an activation, which creates many long-lived objects. Within it, the collector is paused: it
+        would visit the new objects again and again, for 100 ms in total with 10,000 tools. At the end, all live objects
+        are frozen.
         """
         gc.collect(0 if self._checker is not None else 1)
         gc.disable()
         try:
             yield
             if self._checker is not None:
-                self._swapped += gc.get_count()[0]
+                self._created_in_activations += gc.get_count()[0]
                 gc.freeze()
         finally:
             gc.enable()
@@ -120,21 +121,22 @@ class Heap:
         gc.collect()
         gc.freeze()
         self._thawed_at = self._clock()
-        self._swapped = 0
+        self._created_in_activations = 0
         self._young = _young_collections()
 
     def check(self) -> None:
         """Thaw if there may be garbage and the process is idle, or if there may be too much garbage."""
         (before, used), now = self._checked, (self._clock(), self._busy())
         self._checked = now
-        if now[0] - self._thawed_at < THAW_SECONDS or not (self._swapped or _young_collections() > self._young):
+        may_have_garbage = self._created_in_activations > 0 or _young_collections() > self._young
+        if now[0] - self._thawed_at < THAW_SECONDS or not may_have_garbage:
             return
         if now[1] - used < IDLE_SHARE * (now[0] - before):
             self.thaw()
-        elif self._swapped > MOST_FROZEN:
+        elif self._created_in_activations > MOST_FROZEN:
             log.info(
                 "full garbage collection while calls run: catalogs added %d objects since the last full collection",
-                self._swapped,
+                self._created_in_activations,
             )
             self.thaw()
 

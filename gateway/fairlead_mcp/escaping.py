@@ -12,17 +12,19 @@ from typing import Final
 
 from msgspec import Raw
 
-_RAW: Final = re.compile(
+_RAW_CHARACTER: Final = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2(?:\x80[\x8e\x8f\xaa-\xae]|\x81[\xa6-\xa9])|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
 """Matches the replaced characters in UTF-8. Each alternative begins with a literal byte, so that the search is fast."""
-_WRITTEN: Final = re.compile(
+_ESCAPE_START: Final = re.compile(
     rb"\\(?=u(?:00(?:0[0-8bcefBCEF]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|061[cC]|200[efEF]|202[a-eA-E]|206[6-9])"
     rb"|u[dD][bB]40\\u[dD][cC][0-7][0-9a-fA-F]|(?<=[dD][bB]40\\)u[dD][cC][0-7][0-9a-fA-F])"
 )
 """Matches the backslash in a JSON escape of a replaced character; a surrogate pair is two escapes."""
-_PAIR: Final = b"\x00"
-"""Placeholder for two backslashes. The byte does not occur otherwise, as the JSON decoder refuses it."""
+_BACKSLASHES: Final = b"\x00"
+"""Placeholder for an escaped backslash, that is, for two backslashes. The byte does not occur otherwise, as the JSON
+decoder refuses it.
+"""
 _FEW: Final = 16
 """Number of different characters up to which `bytes.replace` per character is faster than a callback per match."""
 
@@ -30,17 +32,18 @@ _FEW: Final = 16
 def escape(raw: bytes | Raw) -> bytes | Raw:
     """Make the control characters in raw JSON, or in a part of it, visible; returns the same object if there are none.
 
-    Ten megabytes take 3 ms in ASCII, 150 ms as prose with dashes, 0.7 s if all are control characters.
+    Ten megabytes take 3 ms in ASCII, 150 ms as prose with some typographic dashes, 0.7 s if all are control characters.
     """
     data = made = bytes(raw)
     if b"\\" in made and (b"\\u" in made or b"\\b" in made or b"\\f" in made):
-        made = made.replace(b"\\\\", _PAIR)
-        made = _WRITTEN.sub(rb"\\\\", made).replace(b"\\b", rb"\\u0008").replace(b"\\f", rb"\\u000c")
-        made = made.replace(_PAIR, b"\\\\")
+        # escaped backslashes are set aside: `\\u001b` is a backslash and text, not an escape
+        made = made.replace(b"\\\\", _BACKSLASHES)
+        made = _ESCAPE_START.sub(rb"\\\\", made).replace(b"\\b", rb"\\u0008").replace(b"\\f", rb"\\u000c")
+        made = made.replace(_BACKSLASHES, b"\\\\")
     if b"\x7f" in made or not made.isascii():
-        raw_characters = set(_RAW.findall(made))
+        raw_characters = set(_RAW_CHARACTER.findall(made))
         if len(raw_characters) > _FEW:
-            made = _RAW.sub(lambda match: _encode(match[0]), made)
+            made = _RAW_CHARACTER.sub(lambda match: _encode(match[0]), made)
         else:
             for match in raw_characters:
                 made = made.replace(match, _encode(match))

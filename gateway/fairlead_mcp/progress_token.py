@@ -37,9 +37,10 @@ class ProgressToken:
 
 
 def find_token(meta: bytes) -> tuple[int, int]:
-    """Return begin and end of the token in a `_meta`; (0, 0) if there is none, or if finding it requires decoding.
+    """Return begin and end of the token in a `_meta`; (0, 0) if finding it requires decoding.
 
-    The `_meta` must be valid JSON and have a token, else a member of a nested object may be taken for it.
+    Only for a `_meta` that is valid JSON and has a token. Without a token, a member `progressToken` of a nested object
+    may be returned.
     """
     begin = meta.find(_MEMBER)
     if begin < 0:

@@ -2,8 +2,8 @@
 
 - 2025-11-25: the request `elicitation/create` with `mode: "url"` and an `elicitationId`; or the answer to any request,
   the error URLElicitationRequiredError (-32042) with `data.elicitations`.
-- 2026-07-28: the request alone, without an id, within an `input_required` result.
-- Earlier revisions have forms alone.
+- 2026-07-28: only the request, without an id, within an `input_required` result.
+- Earlier revisions have only forms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORM: Final = "form"
 URL_ELICITATION_REQUIRED: Final = -32042
 """Error of 2025-11-25; must not be emitted to clients of other revisions."""
 MAX_ELICITATIONS: Final = 16
-"""Limit on the pages of one error or result; those after it are dropped."""
+"""Limit on the pages of one error or result; further pages are dropped."""
 MAX_URL: Final = 8192
 """Limit on the characters of a page's URL."""
 ELICITATION_ID: Final = "elicitationId"
@@ -95,11 +95,11 @@ def read(params: Raw | bytes) -> UrlElicitation | None:
 
 
 def read_request(method: object, params: object) -> UrlElicitation | None:
-    """Like `read`, for any request of a server."""
+    """Read a server's request; None unless it is `elicitation/create` of mode `url` with a valid URL."""
     return read(params) if method == METHOD and isinstance(params, Raw) else None
 
 
-def is_for_page(method: object, params: object) -> bool:
+def is_url_elicitation(method: object, params: object) -> bool:
     """Whether a server's request is `elicitation/create` of mode `url`, even if its URL is not valid."""
     return method == METHOD and isinstance(params, Raw) and mode_of(params) == URL
 
@@ -117,7 +117,7 @@ def required_by(error: Exception) -> tuple[UrlElicitation, ...]:
 
 
 def required_error(pages: Sequence[UrlElicitation]) -> RpcError:
-    """Make the error -32042, for the code that answers the client."""
+    """Make the error -32042 (URLElicitationRequired) that asks the client to open the pages."""
     data = jsonrpc.encode({"elicitations": [page.params() for page in pages]})
     return RpcError(URL_ELICITATION_REQUIRED, described(pages), data)
 

@@ -111,17 +111,20 @@ def _histogram(labels: Mapping[str, str], samples: list[Sample], began: int, now
     counts: list[int] = []
     bounds: list[float] = []
     exemplars: list[Exemplar] = []
-    below, total = 0, 0.0
+    count = 0
+    sum_of_values = 0.0
     for each in samples:
         if _BUCKET in each.labels:
-            counts.append(int(each.value) - below)
-            below = int(each.value)
+            counts.append(int(each.value) - count)  # Prometheus counts all values up to a bound, OTLP those between two
+            count = int(each.value)
             bounds.append(float(each.labels[_BUCKET]))
             exemplars += _exemplars(each)
         elif each.name.endswith("_sum"):
-            total = each.value
+            sum_of_values = each.value
     unknown: Any = None  # smallest and largest value: optional in OTLP, but not in the SDK's types
-    return HistogramDataPoint(labels, began, now, below, total, counts, bounds[:-1], unknown, unknown, exemplars)
+    return HistogramDataPoint(
+        labels, began, now, count, sum_of_values, counts, bounds[:-1], unknown, unknown, exemplars
+    )
 
 
 def _exemplars(sample: Sample) -> list[Exemplar]:

@@ -64,23 +64,24 @@ class LanceIndex:
         self._backend = backend
         self._words = words
         self._version = -1
-        """Version of the backend that `_numbers` and `_tools` were read from."""
-        self._numbers: dict[str, int] = {}
-        """Numbers of the vectors in the table, by the key of the tool."""
-        self._tools: dict[int, list[str]] = {}
-        """Keys of the tools that have a vector, by the vector's number."""
+        """Version of the backend from which the two maps were made."""
+        self._vector_of_tool: dict[str, int] = {}
+        """Maps the key of a tool to the number of its vector in LanceDB's table."""
+        self._tools_of_vector: dict[int, list[str]] = {}
+        """Maps the number of a vector to the keys of all tools with this vector."""
 
-    def _read(self) -> None:
+    def _refresh(self) -> None:
+        """Map tools and vectors to each other again, if the backend has changed."""
         backend = self._backend
         if self._version == backend.version:
             return
         texts, numbers = backend.texts, backend.vectors.numbers
         pairs = ((key, numbers.get(texts.get(key, ""))) for key in self.keys())
-        self._numbers = {key: number for key, number in pairs if number is not None}
+        self._vector_of_tool = {key: number for key, number in pairs if number is not None}
         tools: defaultdict[int, list[str]] = defaultdict(list)
-        for key, number in self._numbers.items():
+        for key, number in self._vector_of_tool.items():
             tools[number].append(key)
-        self._tools = dict(tools)
+        self._tools_of_vector = dict(tools)
         self._version = backend.version
 
     def __len__(self) -> int:
@@ -88,8 +89,8 @@ class LanceIndex:
 
     @property
     def vectors(self) -> int:
-        self._read()
-        return len(self._numbers)
+        self._refresh()
+        return len(self._vector_of_tool)
 
     @property
     def ranks_by_vectors(self) -> bool:
@@ -106,15 +107,16 @@ class LanceIndex:
     ) -> list[Hit]:
         if vector is None:
             return self._words.search(query, limit, allowed_keys)
-        self._read()
+        self._refresh()
         by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, allowed_keys)}
-        vectors, numbers = self._backend.vectors, self._numbers
-        allowed = (
-            self._tools.keys() if allowed_keys is None else {numbers[key] for key in allowed_keys if key in numbers}
-        )
+        vectors, numbers = self._backend.vectors, self._vector_of_tool
+        if allowed_keys is None:
+            allowed: Collection[int] = self._tools_of_vector.keys()
+        else:
+            allowed = {numbers[key] for key in allowed_keys if key in numbers}
         near = vectors.nearest(vector, allowed, DEPTH)
         others = {numbers[key] for key in by_words if key in numbers} - near.keys()
-        cosines = {key: cosine for number, cosine in near.items() for key in self._tools[number]}
+        cosines = {key: cosine for number, cosine in near.items() for key in self._tools_of_vector[number]}
         if allowed_keys is not None:
             cosines = {key: cosine for key, cosine in cosines.items() if key in allowed_keys}
         far = vectors.cosines(vector, others)

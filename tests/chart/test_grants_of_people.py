@@ -22,7 +22,7 @@ def test_no_grants_are_kept_unless_a_value_says_where(helm: Helm) -> None:
     assert not [name for name in environment(manifests, "gateway") if name.startswith("FAIRLEAD_GRANT")]
 
 
-def test_the_gateway_alone_may_read_and_write_the_secrets_with_grants(helm: Helm) -> None:
+def test_the_gateway_may_read_and_write_the_secrets_with_grants_and_only_it_gets_their_keys(helm: Helm) -> None:
     manifests = helm.template(*SECRETS)
     secrets = of_kind(manifests, "Secret")
     assert sorted(secret["metadata"]["name"] for secret in secrets) == sorted(NAMES)

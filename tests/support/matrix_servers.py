@@ -77,11 +77,11 @@ class EveryServer:
         if "id" not in request.message or request.method == "":
             return reply.send(202)
         if request.method.startswith("tasks/"):
-            return self._about(request, reply)
+            return self._answer_task_request(request, reply)
         if request.method not in ("tools/call", "prompts/get", "resources/read", "skills/get", "completion/complete"):
             return reply.result(request, {"resultType": "complete"})
         if request.method != "tools/call":
-            return self._beside(request, reply)
+            return self._answer_named(request, reply)
         name = request.params["name"]
         self.times[request.path, name] += 1
         behaviour = getattr(self, f"call_{name}", None)
@@ -133,7 +133,7 @@ class EveryServer:
 
     async def call_asks(self, request: Request, reply: Reply) -> None:
         if _is_modern(request):
-            return self._asks_by_result(request, reply)
+            return self._ask_by_result(request, reply)
         if "elicitation" not in self._declared.get(request.headers.get("mcp-session-id", ""), {}):
             return reply.result(request, {**text_result("nobody to ask"), "isError": True})
         ident = f"{request.headers['mcp-session-id']} {request.message['id']}"
@@ -147,7 +147,7 @@ class EveryServer:
 
     call_gated = call_asks
 
-    def _asks_by_result(self, request: Request, reply: Reply) -> None:
+    def _ask_by_result(self, request: Request, reply: Reply) -> None:
         if "elicitation" not in _meta(request).get(META + "clientCapabilities", {}):
             needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
             return reply.error(request, 400, -32021, "nobody to ask", needed)
@@ -164,17 +164,17 @@ class EveryServer:
         """Begin a task if the client supports tasks."""
         if not _has_tasks(request):
             return reply.result(request, {"resultType": "complete", **text_result("done")})
-        return self._begin(request, reply, text_result("done"))
+        return self._begin_task(request, reply, text_result("done"))
 
     async def call_toils(self, request: Request, reply: Reply) -> None:
         """Begin a task, whatever the client supports."""
-        self._begin(request, reply, text_result("done"))
+        self._begin_task(request, reply, text_result("done"))
 
     async def call_inquires(self, request: Request, reply: Reply) -> None:
         """Begin a task that asks its client, whatever the client supports."""
-        self._begin(request, reply, None)
+        self._begin_task(request, reply, None)
 
-    def _begin(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:
+    def _begin_task(self, request: Request, reply: Reply, result: dict[str, Any] | None) -> None:
         if not _has_tasks(request):
             needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             return reply.error(request, 400, -32021, "it is a task", needed)
@@ -187,7 +187,7 @@ class EveryServer:
         self._tasks[ident] = {**created, **ends}
         return reply.result(request, {"resultType": "task", **created})
 
-    def _about(self, request: Request, reply: Reply) -> None:
+    def _answer_task_request(self, request: Request, reply: Reply) -> None:
         ident = request.params["taskId"]
         task = self._tasks[ident]
         if request.method == "tasks/get":
@@ -200,7 +200,8 @@ class EveryServer:
             }
         return reply.result(request, {"resultType": "complete"})
 
-    def _beside(self, request: Request, reply: Reply) -> None:
+    def _answer_named(self, request: Request, reply: Reply) -> None:
+        """Answer a request for a prompt, resource or skill with its name or URI; the one named `broken` fails."""
         ref = request.params.get("ref", request.params)
         named = ref.get("name", ref.get("uri"))
         if named == "broken":

@@ -68,16 +68,17 @@ class RotatingProvider:
     def __init__(self, clock: Callable[[], float] = lambda: NOW) -> None:
         self.clock = clock
         self.away = False
+        """Whether the provider cannot be reached."""
         self.groups = ["players"]
         self.grants: dict[str, str] = {}
         """Current refresh token by grant."""
         self.requests = 0
         self.lifetime = 300.0
         """Seconds from now for which tokens are valid."""
-        self.held: asyncio.Event | None = None
-        """Event that answers wait for."""
-        self.answers: Callable[[SignedInPerson], SignedInPerson] | None = None
-        """Changes the answer about a user."""
+        self.answer_event: asyncio.Event | None = None
+        """Event for which the provider waits before it answers; None to answer at once."""
+        self.change_person: Callable[[SignedInPerson], SignedInPerson] | None = None
+        """Returns the user that the provider names instead of the one who signed in; None for that user."""
 
     def grant(self) -> ProviderGrant:
         name = f"g{len(self.grants)}"
@@ -94,8 +95,8 @@ class RotatingProvider:
 
     async def renew(self, who: SignedInPerson, refresh_token: str) -> RenewedPerson:
         self.requests += 1
-        if self.held is not None:
-            await self.held.wait()
+        if self.answer_event is not None:
+            await self.answer_event.wait()
         if self.away:
             raise IdentityProviderUnavailable("the provider does not answer")
         name, _, number = refresh_token.partition(".")
@@ -104,7 +105,7 @@ class RotatingProvider:
             raise RenewalRefused
         self.grants[name] = f"{name}.{int(number) + 1}"
         now = person(who.subject, groups=self.groups)
-        answer = now if self.answers is None else self.answers(now)
+        answer = now if self.change_person is None else self.change_person(now)
         return RenewedPerson(answer, ProviderGrant(self.grants[name]), self.tokens(who.subject))
 
 

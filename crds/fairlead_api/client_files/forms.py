@@ -408,7 +408,9 @@ def _listed(entry: Any) -> NormalizedEntry:
 
 
 def _vibe(entry: Any) -> NormalizedEntry:
-    """Mistral Vibe: an API key is given as the name of an environment variable, beside its header and its form."""
+    """Mistral Vibe: `api_key_env` is the name of the environment variable with an API key, `api_key_header` the name of
+    the header that contains the key, and `api_key_format` a template of the header's value.
+    """
     normalized = _rename(entry, {"enabled_tools": "includeTools", "disabled_tools": "excludeTools"})
     if not isinstance(normalized.content, Mapping) or "api_key_env" not in normalized.content:
         return normalized

@@ -41,6 +41,7 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
     @property
     def approval(self) -> str:
         """Hash that approves exactly this definition and no other held-back one; never equal to a `held_hash`."""
+        # "alone" keeps this hash different from the `held_hash` of a set that has only this definition
         return sha256_of_set((f"alone {self.sort} {definition_hash(self.definition)} {self.name}",))
 
 

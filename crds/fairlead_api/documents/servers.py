@@ -59,9 +59,9 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     removed: bool = False
     """Whether the server failed with `discovery.onDisconnect: Remove`, so that its tools must be hidden."""
     conflict: str = ""
-    """Sentence that names the server with the requested prefix; empty if this server has the prefix."""
+    """Sentence that names the other server that has the prefix which this server requests; empty without a conflict."""
     refreshed: Refreshed | None = None
-    """The last requested discovery, if it failed."""
+    """The last discovery that somebody requested, if it failed; a successful one is in the server's catalog."""
 
     @property
     def key(self) -> ServerKey:

@@ -13,7 +13,7 @@ from fairlead_gateway.heap import Heap
 class EventLoopCollector(Collector):
     """Metrics of asyncio tasks, waiting conversions and garbage collections.
 
-    `tasks` returns the present number of tasks, `conversions` the number of waiting conversions.
+    `tasks` returns the present number of tasks, `conversions` the number of waiting conversions and embeddings.
     """
 
     def __init__(self, tasks: Callable[[], int], conversions: Callable[[], int], heap: Heap) -> None:
@@ -22,7 +22,7 @@ class EventLoopCollector(Collector):
         self._heap = heap
 
     def collect(self) -> Iterable[Metric]:
-        text = "Conversions that wait because calls of tools have priority in the event loop"
+        text = "Conversions of tool lists and embeddings of tools for search that wait because tool calls have priority"
         yield GaugeMetricFamily("fairlead_conversions_waiting", text, value=float(self._conversions()))
         text = "Tasks of the event loop; a number that grows from day to day is a leak"
         yield GaugeMetricFamily("fairlead_tasks", text, value=float(self._tasks()))

@@ -31,13 +31,13 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
     """
     if path.startswith(f"/{_VERSION}/{_VERSION}/"):  # some clients append the version to a base URL that ends with it
         path = path.removeprefix(f"/{_VERSION}")
-    version, _, rest = path.removeprefix("/").partition("/")
-    segment = rest.partition("/")[0]
+    first, _, rest = path.removeprefix("/").partition("/")
+    second = rest.partition("/")[0]
     for api in APIS.values():
-        if version in api.first_segments:
+        if first in api.first_segments:
             return api.kind
-    candidates = [api for api in APIS.values() if version == _VERSION and segment in api.segments]
+    candidates = [api for api in APIS.values() if first == _VERSION and second in api.segments]
     if len(candidates) < 2:
         return candidates[0].kind if candidates else None
-    head = RequestHead(method, segment, rest, headers, query)
+    head = RequestHead(method, second, rest, headers, query)
     return next((api.kind for api in candidates if api.owns(head)), _DEFAULT)

@@ -266,7 +266,7 @@ class LoopResult(msgspec.Struct, frozen=True):
     usage: Mapping[str, Any] = {}
     """Sum of token usage over all rounds, in the provider's form."""
     client_tools: Collection[str] | None = None
-    """Names of tools whose calls the client receives; None for all tools."""
+    """Names of tools whose calls the client receives; None if it receives all calls, because the gateway runs none."""
     ran: Sequence[FinishedCall] = ()
     """Calls that the gateway ran and shows to the client, in the form that the API has for tools of the provider."""
     extra_members: Mapping[str, Any] = {}

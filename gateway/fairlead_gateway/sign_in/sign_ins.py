@@ -225,7 +225,7 @@ class SignIns(SignInLinks, SignInWait):
     async def _granted_scopes(self, pending: PendingSignIn) -> frozenset[str]:
         """Scopes that the user granted before, if the server now requires more."""
         store, challenge = self._services.store, pending.ticket.challenge
-        if store is None or challenge is None or not challenge.wants_scopes:
+        if store is None or challenge is None or not challenge.lacks_scopes:
             return frozenset()
         try:
             stored = await store.read(GrantKey(pending.person, str(pending.server)))

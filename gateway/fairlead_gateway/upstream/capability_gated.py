@@ -14,7 +14,8 @@ from fairlead_gateway.sending import RelayUpstream
 
 
 class GatedUpstream(RelayUpstream):
-    """Sends calls of gated tools to `per_client`, in a session of the client's own, and all other requests to
+    """Sends calls of tools that require a client capability to `per_client`, in a session of the client's own, and all
+    other requests to `shared`. A modern server gets the capabilities with each request, so all its calls go to
     `shared`.
     """
 

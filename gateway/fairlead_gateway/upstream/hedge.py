@@ -150,4 +150,4 @@ class _Second(ResponseSink):
         self._race.take_error_of(error, second=True)
 
     def cancel(self) -> None:
-        """No-op: the attempt has not been sent yet."""
+        """No-op: the sink is only the placeholder of the `Pending` that `send` will return."""

@@ -1,8 +1,8 @@
 """Log level of one legacy session with a server, computed from the levels of its clients (MCP 2025-11-25, "Logging").
 
-Pure module. The level of a shared session is the least severe level that any client has recently requested. It is never
-more severe than the default, which clients without a level expect. `calls.questions.message_relay` filters messages for
-each client.
+Pure module. A server has one log level per session. All clients without a session of their own at the server share one.
+Its level is the least severe level that any of them has recently requested, and never more severe than the default,
+which clients without a level expect. `calls.questions.message_relay` filters the messages for each client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ MAX_CLIENTS: Final = 256
 
 
 class LogLevels:
-    """Log levels requested by the clients of one session. Times are in seconds of one clock."""
+    """Log levels that clients requested, for one session with a server. Times are in seconds of one clock.
+
+    `shared`: whether several clients use the session, so that some may expect the default level.
+    """
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
@@ -28,9 +31,10 @@ class LogLevels:
         self._current: int | None = None
 
     def level_to_set(self, client: bytes | None, level: str, now: float) -> str | None:
-        """The level to set at the server before a request of a client with `level`; None if it is set already.
+        """The level to set at the server before it gets a request whose client wants `level`; None if the server has
+        the right level already.
 
-        The returned level is recorded as set. Clients without a session count as one client.
+        The returned level is recorded as set. `client` identifies the client; all with None count as one client.
         """
         self._levels_by_client[client or b""] = LEVELS.index(level), now
         self._levels_by_client.move_to_end(client or b"")

@@ -222,7 +222,7 @@ class ServerCredentials(CallCredentials):
         if self._has_keys:
             text = f"the server {self._server} refuses the caller's key: enter another one with `fairlead login`"
             return GrantFailed(text, cause=TOKEN_REFUSED)
-        if not challenge.wants_scopes:
+        if not challenge.lacks_scopes:
             again = f"; `fairlead login {self._server}` signs in again" if self.consents else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "

@@ -11,7 +11,9 @@ from fairlead_mcp.errors import McpError
 
 
 class SessionAuthorization:
-    """`Authorization` header lines of one session's user; empty if the credential is in the head of all requests."""
+    """`Authorization` header lines of one session's user. They are empty if all users share one credential: then the
+    credential is among the headers of each request.
+    """
 
     __slots__ = ("_credentials", "_person", "line")
 
@@ -29,8 +31,8 @@ class SessionAuthorization:
         """Header line with a valid token. If none is cached, a token is acquired. `deadline` is in seconds of the
         monotonic clock; `refused` is a line that the server answered with 401.
 
-        If no valid token can be acquired, and after `freeze`, the line of the last request is returned. Raises McpError
-        if the server has refused that line.
+        After `freeze`, always returns the line of the last request. If no token can be acquired, returns that line too,
+        unless `refused` is given: then raises McpError.
         """
         credentials = self._credentials
         if credentials is None or not self.line:

@@ -45,14 +45,14 @@ class Challenge(msgspec.Struct, frozen=True):
     """URL as the server sent it, unverified."""
 
     @property
-    def wants_scopes(self) -> bool:
-        """Whether the server accepts the token, but requires one with more scopes."""
+    def lacks_scopes(self) -> bool:
+        """Whether the token is valid, but lacks scopes that the server requires for the request."""
         return self.error == INSUFFICIENT_SCOPE
 
     @property
     def refusal(self) -> str:
         """Why the server refuses the token: UNAUTHORIZED or INSUFFICIENT_SCOPE."""
-        return INSUFFICIENT_SCOPE if self.wants_scopes else UNAUTHORIZED
+        return INSUFFICIENT_SCOPE if self.lacks_scopes else UNAUTHORIZED
 
     @classmethod
     def parse(cls, field: bytes | None) -> Challenge | None:
@@ -82,7 +82,7 @@ def challenge_of(error: McpError) -> Challenge | None:
     challenge = Challenge.parse(error.challenge)
     if error.status == 401:
         return challenge or Challenge()
-    return challenge if challenge is not None and challenge.wants_scopes else None
+    return challenge if challenge is not None and challenge.lacks_scopes else None
 
 
 def _challenges(text: str) -> Iterator[tuple[str, dict[str, str]]]:

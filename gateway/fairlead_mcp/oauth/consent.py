@@ -237,12 +237,12 @@ class ConsentFlow:
         await self._clients.aclose()
 
     async def _request_challenge(self) -> Challenge:
-        """The server's challenge to a request without token; empty if the server's metadata is not needed."""
+        """The MCP server's challenge to a request without token; empty if the server's metadata is not needed."""
         needs_none = self._settings.token_url or not self._access.server_url
         return Challenge() if needs_none else await discover_challenge(self._access)
 
     async def _find_provider(self, challenge: Challenge) -> _Provider:
-        """The authorization server of the settings, or else that which the server names. Raises GrantFailed."""
+        """The authorization server in the settings, or else the one that the MCP server names. Raises GrantFailed."""
         settings, access = self._settings, self._access
         if settings.token_url:
             endpoints = AuthorizationServerMetadata(
@@ -310,7 +310,7 @@ class ConsentFlow:
         """Scopes of the settings, or else of the challenge, or else of the server's metadata; then `additional`."""
         of_server = provider.resource.scopes if provider.resource is not None else ()
         scopes = [*(self._settings.scopes or challenge.scopes or of_server)]
-        if challenge.wants_scopes:
+        if challenge.lacks_scopes:
             scopes += challenge.scopes
         scopes += sorted(additional)
         if scopes and not self._settings.scopes and OFFLINE_ACCESS in provider.metadata.scopes:

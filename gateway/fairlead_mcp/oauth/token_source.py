@@ -251,7 +251,7 @@ class TokenSource:
             raise self._closed_failure()
         person = subject.person
         metadata = "" if challenge is None else challenge.resource_metadata
-        if challenge is not None and challenge.wants_scopes:
+        if challenge is not None and challenge.lacks_scopes:
             step_up = self._required_scopes(person, refused, challenge)
             return _TokenNeed(subject, step_up, refused, after_refusal=False, resource_metadata=metadata)
         dropped = None if refused is None else self._cache.drop(person, refused)

@@ -114,7 +114,7 @@ def is_fault_of_call(error: HttpRefused) -> bool:
 
 def _json_result(form: AnswerForm, body: bytes) -> Raw:
     try:
-        body.decode()
+        body.decode()  # only checks that the body is UTF-8, which `compact` does not
         value = compact(body.removeprefix(codecs.BOM_UTF8))
     except _UNREADABLE:  # declared as JSON, but it is not
         return _result(_text_block(_text(body, form.content_type)))

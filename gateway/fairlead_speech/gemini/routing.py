@@ -220,8 +220,8 @@ class RoutedLive:
             await self._stream_audio()
 
     async def _make_room(self, size: int) -> None:
-        """Wait while the queue has no room for `size` bytes. If the turn in progress is too long for the queue, end
-        that turn.
+        """Wait until the queue has room for `size` bytes. If the user's turn in progress is too long for the queue, end
+        that turn. Return without room if no turn is in progress or queued: then nothing will leave the queue.
         """
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:

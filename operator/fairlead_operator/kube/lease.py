@@ -330,7 +330,8 @@ class Lease:
             return
         lease = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
         try:
-            async with asyncio.timeout(self._timings.grace / 2):  # the watchdog of an outer lease may be running
+            # half of `grace`: the task may also hold another lease, whose watchdog ends the process after `grace`
+            async with asyncio.timeout(self._timings.grace / 2):
                 await self._kube.replace(LEASES, self._namespace, self._name, lease)
         except (ApiError, TimeoutError) as error:
             logger.warning(

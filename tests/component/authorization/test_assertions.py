@@ -36,7 +36,7 @@ from token_reviews import Reviewer
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 PROFILE = "urn:ietf:params:oauth:grant-profile:id-jag"
-TAKES = {"assertions": ["corp"], "agents": {"vaults": SECRET_ID}}
+TAKES_ASSERTIONS = {"assertions": ["corp"], "agents": {"vaults": SECRET_ID}}
 _OTHER_KEY = RSAKey.generate_key(2048)
 
 
@@ -73,7 +73,7 @@ async def refusal(world: AuthorizationWorld, text: str, **more: str | None) -> s
 
 
 async def test_client_with_an_assertion_acts_for_the_person_as_after_a_login(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         text = assertion(world, resource=f"{world.base}/v1", groups=["staff"], email="alice@example.com")
         status, content = await exchange(world, text)
         assert status == 200, content
@@ -95,7 +95,7 @@ async def test_client_with_an_assertion_acts_for_the_person_as_after_a_login(tmp
 
 
 async def test_metadata_name_the_grant_where_it_is_taken(tmp_path: Path) -> None:
-    for server, profiles, grants in ((TAKES, [PROFILE], [JWT_BEARER]), ({}, None, [])):
+    for server, profiles, grants in ((TAKES_ASSERTIONS, [PROFILE], [JWT_BEARER]), ({}, None, [])):
         async with authorization_world(tmp_path, server=dict(server)) as world:
             url = f"{world.base}/.well-known/oauth-authorization-server"
             async with aiohttp.ClientSession() as session, session.get(url) as answer:
@@ -112,13 +112,13 @@ async def test_assertions_are_taken_only_where_they_are_allowed(tmp_path: Path) 
 
 async def test_assertion_of_another_type_is_refused(tmp_path: Path) -> None:
     """ID tokens and access tokens also reach other clients and servers."""
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         for typ in ("JWT", "at+jwt", None):
             assert "typ" in await refusal(world, assertion(world, header={"typ": typ}))
 
 
 async def test_assertion_is_not_an_access_token(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         assert await world.call(assertion(world)) == 401
 
 
@@ -139,12 +139,12 @@ async def test_assertion_of_an_issuer_that_only_signs_people_in_is_refused(tmp_p
     ids=["another key", "a symmetric algorithm", "an algorithm that is not in the list"],
 )
 async def test_assertion_that_the_issuer_did_not_sign_is_refused(tmp_path: Path, members: dict[str, Any]) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         await refusal(world, assertion(world, **members))
 
 
 async def test_assertion_without_a_signature_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         header, claims, _ = assertion(world).split(".")
         await refusal(world, f"{header}.{claims}.")
         await refusal(world, f"eyJhbGciOiJub25lIiwidHlwIjoib2F1dGgtaWQtamFnK2p3dCJ9.{claims}.")
@@ -152,7 +152,7 @@ async def test_assertion_without_a_signature_is_refused(tmp_path: Path) -> None:
 
 
 async def test_assertion_for_another_server_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         audiences: list[Any] = ["https://other.example", f"{world.base}/mcp", None, [], 5, SECRET_ID]
         for audience in audiences:
             assert "aud" in await refusal(world, assertion(world, aud=audience))
@@ -160,19 +160,19 @@ async def test_assertion_for_another_server_is_refused(tmp_path: Path) -> None:
 
 async def test_assertion_for_several_servers_is_refused(tmp_path: Path) -> None:
     """Each of these servers could redeem the assertion at the others."""
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         assert "aud" in await refusal(world, assertion(world, aud=[world.base, "https://other.example"]))
         assert (await exchange(world, assertion(world, aud=[f"{world.base}/"])))[0] == 200
 
 
 async def test_assertion_for_another_client_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         for client in (CLIENT_ID, None, [SECRET_ID]):
             assert "another client" in await refusal(world, assertion(world, client_id=client))
 
 
 async def test_client_that_nobody_can_tell_from_another_exchanges_nothing(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         text = assertion(world, client_id=CLIENT_ID)
         status, content = await exchange(world, text, client_id=CLIENT_ID, client_secret=None)
         assert (status, content.get("error")) == (400, "unauthorized_client")
@@ -183,19 +183,19 @@ async def test_client_that_nobody_can_tell_from_another_exchanges_nothing(tmp_pa
 
 
 async def test_assertion_for_a_resource_elsewhere_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         resources: list[Any] = ["https://other.example/mcp", f"{world.base}.evil.example", [], 5]
         for resource in resources:
             assert "resource" in await refusal(world, assertion(world, resource=resource))
 
 
 async def test_assertion_for_a_resource_here_and_one_elsewhere_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         assert "resource" in await refusal(world, assertion(world, resource=[f"{world.base}/mcp", "https://x.example"]))
 
 
 async def test_request_does_not_widen_the_resource_of_an_assertion(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         own = f"{world.base}/servers/a/b"
         for resource in (world.base, f"{world.base}/mcp", f"{own}c", "https://other.example"):
             status, content = await exchange(world, assertion(world, resource=own), resource=resource)
@@ -210,7 +210,7 @@ async def test_request_does_not_widen_the_resource_of_an_assertion(tmp_path: Pat
 
 
 async def test_token_has_no_more_scopes_than_the_assertion(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server={**TAKES, "scopes": list(SCOPES)}) as world:
+    async with authorization_world(tmp_path, server={**TAKES_ASSERTIONS, "scopes": list(SCOPES)}) as world:
         text = assertion(world, scope=f"{SCOPES[0]} openid")
         status, content = await exchange(world, text, scope=" ".join(SCOPES))
         assert (status, content["scope"]) == (200, SCOPES[0])
@@ -223,7 +223,7 @@ async def test_token_has_no_more_scopes_than_the_assertion(tmp_path: Path) -> No
 
 
 async def test_assertion_is_good_once(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         text = assertion(world)
         answers = await asyncio.gather(*(exchange(world, text) for _ in range(4)))
         assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
@@ -235,7 +235,7 @@ async def test_assertion_is_good_once(tmp_path: Path) -> None:
 
 
 async def test_assertion_that_was_refused_for_another_reason_is_not_spent(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         text = assertion(world)
         assert (await exchange(world, text, resource="https://other.example"))[0] == 400
         assert (await exchange(world, text))[0] == 200
@@ -243,7 +243,7 @@ async def test_assertion_that_was_refused_for_another_reason_is_not_spent(tmp_pa
 
 async def test_assertion_outside_of_its_times_is_refused(tmp_path: Path) -> None:
     """Clocks may differ by 30 s, the issuer's `leewaySeconds`."""
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         now = int(time.time())
         wrong: list[dict[str, Any]] = [
             {"exp": now - 40},
@@ -260,12 +260,12 @@ async def test_assertion_outside_of_its_times_is_refused(tmp_path: Path) -> None
 
 async def test_assertion_that_lives_long_is_refused(tmp_path: Path) -> None:
     """Its `jti` would have to be stored for its whole lifetime."""
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         assert "exp" in await refusal(world, assertion(world, exp=int(time.time()) + 86_400))
 
 
 async def test_assertion_without_a_name_or_subject_is_refused(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         for name in (None, "", 5, "x" * 257):
             assert "jti" in await refusal(world, assertion(world, jti=name))
         for subject in (None, "", 5):
@@ -273,7 +273,7 @@ async def test_assertion_without_a_name_or_subject_is_refused(tmp_path: Path) ->
 
 
 async def test_assertion_that_says_too_much_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    async with authorization_world(tmp_path, server=TAKES) as world:
+    async with authorization_world(tmp_path, server=TAKES_ASSERTIONS) as world:
         groups = [f"group-{number:04d}" for number in range(300)]
         assert "claims" in await refusal(world, assertion(world, groups=groups))
 

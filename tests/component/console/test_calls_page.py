@@ -49,7 +49,9 @@ async def newest(gateway: Gateway, **headers: str) -> str:
 
 
 @beside_the_browser
-async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: Path, chromium: Browser) -> None:
+async def test_call_list_shows_new_calls_and_applies_filters_without_a_reload(
+    tmp_path: Path, chromium: Browser
+) -> None:
     async with shop(tmp_path) as gateway, emptied(chromium):
         page = await open_page(chromium, gateway, LIST)
         problems = complaints(page)
@@ -59,7 +61,7 @@ async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: P
         await page.get_by_role("link", name="demo__add").wait_for()
         await ask(gateway, calling("away__x", {}))
         await page.get_by_role("link", name="away__x").wait_for()
-        await page.reload()
+        await page.reload()  # now the server has rendered both rows; so far, the script has added them
         await page.get_by_label("Outcome").select_option("failed")
         await page.get_by_role("link", name="demo__add").wait_for(state="detached")
         failed = await page.locator("tbody tr").count()

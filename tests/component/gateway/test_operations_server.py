@@ -269,8 +269,8 @@ def no_collector() -> Iterator[None]:
 
 
 async def leave_connection(pages: Pages, data: bytes) -> weakref.ref[Socket]:
-    """Send `data` on a connection, and lose the connection after an answer or the start of a page. Returns its
-    transport."""
+    """Send `data` on a connection, and close it as soon as the server answers or a page begins to handle the request.
+    Returns a weak reference to the connection's transport."""
     connection, transport = connect(pages)
     connection.data_received(data)
     await eventually(lambda: bool(transport.written) or bool(pages.requests))

@@ -20,6 +20,7 @@ ADD = SpokenCall("demo__add", {"a": 2, "b": 3}, "call_add")
 MISSPELT = SpokenCall("demo__ad", {"a": 2, "b": 3}, "call_odd")
 OWN = SpokenCall("theirs", {}, "call_own")
 LOOKUP = {"name": "lookup", "description": "Look it up", "inputSchema": {"type": "object"}}
+# a session is in the tier `fast` by default; slow tools are only in `deep`
 TIERS = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
 UNKNOWN = "Error: Unknown tool: demo__ad. Did you mean demo__add?"
 
@@ -67,7 +68,7 @@ async def test_a_call_of_a_tool_that_nobody_offered_waits_for_no_client_beside_a
         assert sorted(outputs(world)) == [("call_odd", UNKNOWN), ("call_own", "ok")]
 
 
-async def test_a_call_of_a_tool_that_no_tier_of_the_session_showed_is_refused(tmp_path: Path) -> None:
+async def test_a_call_of_a_tool_that_is_too_slow_for_the_tier_of_the_session_is_refused(tmp_path: Path) -> None:
     replies = SpokenReply("", (SpokenCall("demo__lookup", {}, "call_never"),)), SpokenReply("No.")
     async with speech_world(tmp_path, *replies, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
         await world.session.until("session.update")

@@ -128,7 +128,7 @@ async def test_the_log_of_a_server_whose_package_cannot_be_installed_is_what_the
 
 
 @NPM
-async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Path) -> None:
+async def test_npx_installs_a_package_without_asking_although_the_option_yes_is_off(tmp_path: Path) -> None:
     settings = tmp_path / "npmrc"
     settings.write_text(f"registry={registry_of_this_machine()}\nyes=false\n")
     env = {"npm_config_userconfig": str(settings), "npm_config_cache": str(tmp_path / "cache")}

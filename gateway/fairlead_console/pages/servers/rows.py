@@ -94,10 +94,10 @@ def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServe
 
 
 def advice(server: ServerDocument) -> ServerAdvice | None:
-    """Explain why a server is not ready for the visitor; None if it is ready and has no cause to report."""
+    """Advice for a server that is not ready, needs a sign-in of the visitor, or reports a cause; None otherwise."""
     if server.sign_in and server.state in (READY, SIGN_IN):
-        why = f"{server.sign_in[:1].upper()}{server.sign_in[1:]}."
-        return ServerAdvice(str(Cause.SIGN_IN_REQUIRED), "", "", why)
+        reason = server.sign_in  # why the visitor has to sign in
+        return ServerAdvice(str(Cause.SIGN_IN_REQUIRED), "", "", f"{reason[:1].upper()}{reason[1:]}.")
     if server.state == READY and not server.cause:
         return None
     cause, message = server.cause or "", server.message or ""

@@ -44,13 +44,13 @@ class AnthropicApi:
         return bool(request.get("stream"))
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        broken_rule = next(self._threads.faults(request, headers), None) or fault(
+        violation = next(self._threads.faults(request, headers), None) or fault(
             self._threads.whole(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
         )
-        if broken_rule is None:
+        if violation is None:
             return None
-        rule = broken_rule.rule
-        return rule.status, _error(rule.type, broken_rule.message, rule.code)
+        rule = violation.rule
+        return rule.status, _error(rule.type, violation.message, rule.code)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(_COUNTING):

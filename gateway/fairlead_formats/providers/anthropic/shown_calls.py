@@ -26,12 +26,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def call_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
-    """Blocks of one round's calls, followed by blocks of their results."""
-    return [*use_blocks(calls), *result_blocks(calls)]
+    """Blocks `mcp_tool_use` of calls, followed by the blocks `mcp_tool_result` of their results."""
+    return [*tool_use_blocks(calls), *tool_result_blocks(calls)]
 
 
-def use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
-    """Blocks of one round's calls."""
+def tool_use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
+    """Blocks `mcp_tool_use` that show calls to the client, without their results."""
     return [
         _encode(
             {
@@ -46,8 +46,8 @@ def use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
     ]
 
 
-def result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
-    """Blocks of one round's results."""
+def tool_result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
+    """Blocks `mcp_tool_result` that show the results of calls to the client."""
     return [
         _encode(
             {

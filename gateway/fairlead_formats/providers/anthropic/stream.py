@@ -26,7 +26,7 @@ from fairlead_formats.providers.anthropic.blocks import (
     thought_key,
 )
 from fairlead_formats.providers.anthropic.errors import error_object
-from fairlead_formats.providers.anthropic.shown_calls import result_blocks, use_blocks
+from fairlead_formats.providers.anthropic.shown_calls import tool_result_blocks, tool_use_blocks
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.raw_json import add_usage
@@ -280,12 +280,12 @@ class AnthropicStream:
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         self._awaits_results = bool(calls)
-        return self._write_blocks(use_blocks(calls))
+        return self._write_blocks(tool_use_blocks(calls))
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         uses = b"" if self._awaits_results else self.show_running(calls)
         self._awaits_results = False
-        return uses + self._write_blocks(result_blocks(calls))
+        return uses + self._write_blocks(tool_result_blocks(calls))
 
     def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
         """Start and stop events of blocks that the gateway adds to the stream."""

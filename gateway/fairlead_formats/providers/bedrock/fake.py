@@ -38,12 +38,12 @@ class BedrockApi:
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         target = read_path(path)
-        request_to_count = (request.get("input") or {}).get("converse")
-        converse_request = request if request_to_count is None else request_to_count
-        broken_rule = fault(converse_request, target.model if target else "", self._check_schema)
-        if broken_rule is None:
+        wrapped = (request.get("input") or {}).get("converse")  # CountTokens has a request of Converse as its input
+        converse_request = request if wrapped is None else wrapped
+        violation = fault(converse_request, target.model if target else "", self._check_schema)
+        if violation is None:
             return None
-        return broken_rule.rule.status, json.dumps({"message": broken_rule.message}).encode()
+        return violation.rule.status, json.dumps({"message": violation.message}).encode()
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(f"/{COUNT}"):

@@ -60,12 +60,12 @@ class GeminiAnswer:
         return self._response.head
 
     def write(self, loop: LoopResult) -> bytes:
-        """The client's answer, with the head of the first round and the parts of all rounds. The API has no form to
-        show calls that the gateway ran.
+        """The client's answer, with the head of the first round and the parts of all rounds. Calls that the gateway
+        ran are left out, because the API has no way to show them.
         """
-        rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
-        if loop.client_tools is None:
+        if loop.client_tools is None:  # the gateway runs no calls, so there is only this round
             return self._response.with_extra_members(loop.extra_members)
+        rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
         parts: list[ContentPart] = []
         for each in (*rounds, self):
             parts += join_rounds(parts, visible_parts(each.parts, loop.client_tools))

@@ -42,10 +42,10 @@ class GeminiApi:
         return path.endswith(":streamGenerateContent")
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        broken_rule = fault(request.get("generateContentRequest", request), self._check_schema, path)
-        if broken_rule is None:
+        violation = fault(request.get("generateContentRequest", request), self._check_schema, path)
+        if violation is None:
             return None
-        return broken_rule.rule.status, _error(broken_rule.rule.status, broken_rule.message)
+        return violation.rule.status, _error(violation.rule.status, violation.message)
 
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):

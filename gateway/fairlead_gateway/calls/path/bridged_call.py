@@ -259,10 +259,11 @@ def _id_of(message: Message) -> Raw:
 
 
 def _question(message: Message) -> dict[str, object]:
+    """The server's request as a value of `inputRequests`, for a client of 2026-07-28."""
     question: dict[str, object] = {"method": message.method}
-    page = url_elicitation.read_request(message.method, message.params)
-    if page is not None:
-        question["params"] = Raw(page.modern_params())
+    elicitation = url_elicitation.read_request(message.method, message.params)
+    if elicitation is not None:
+        question["params"] = Raw(elicitation.modern_params())
     elif message.params is not UNSET:
         question["params"] = message.params
     return question

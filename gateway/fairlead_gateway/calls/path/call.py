@@ -240,10 +240,10 @@ class ToolCall(AttemptOwner):
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self._unshare()
-        page = url_elicitation.read_request(message.method, message.params)
-        if not self.open_relay().on_request(message, answer) and page is not None:
+        elicitation = url_elicitation.read_request(message.method, message.params)
+        if not self.open_relay().on_request(message, answer) and elicitation is not None:
             # not here: the server's connection is still reading the event that contains the question
-            asyncio.get_running_loop().call_soon(self._stop_for, page)
+            asyncio.get_running_loop().call_soon(self._stop_for, elicitation)
 
     def pause(self) -> None:
         self.exchange.pause()
@@ -547,13 +547,13 @@ class ToolCall(AttemptOwner):
             "ask a client",
         )
 
-    def _stop_for(self, page: UrlElicitation) -> None:
+    def _stop_for(self, elicitation: UrlElicitation) -> None:
         """End a call whose server waits for the user to open a page, because the client has no stream on which it could
         be asked.
         """
         if not self.attempts.done:
             self.attempts.stop()
-            self._answer_error(url_elicitation.required_error((page,)))
+            self._answer_error(url_elicitation.required_error((elicitation,)))
 
     def _unshare(self) -> None:
         """Exclude the result from the cache, as it depends on this client's answers to the server's questions.

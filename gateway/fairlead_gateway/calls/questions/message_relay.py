@@ -132,9 +132,9 @@ class MessageRelay:
             return True
         ident = self._server_requests.ask(self._session, bytes(message.id), answer, self._credentials)
         params = None if message.params is UNSET else message.params
-        page = url_elicitation.read_request(message.method, params)
-        if page is not None:
-            params = Raw(page.legacy_params(_new_id))
+        elicitation = url_elicitation.read_request(message.method, params)
+        if elicitation is not None:
+            params = Raw(elicitation.legacy_params(_new_id))
         if self._send(jsonrpc.request(ident, str(message.method), params)):
             self._open[ident] = bytes(message.id)
             return True

@@ -125,10 +125,10 @@ def pages_of(asking: InputRequired) -> list[UrlElicitation]:
     """Pages that the questions of a result ask to open. Raises NotMcp for a page without a valid URL."""
     pages = []
     for question in asking.questions.values():
-        page = url_elicitation.read_request(question.method, question.params)
-        if page is not None:
-            pages.append(page)
-        elif url_elicitation.is_for_page(question.method, question.params):
+        elicitation = url_elicitation.read_request(question.method, question.params)
+        if elicitation is not None:
+            pages.append(elicitation)
+        elif url_elicitation.is_url_elicitation(question.method, question.params):
             raise NotMcp("the tool asks for a page to be opened (elicitation by URL), but names no valid URL")
     return pages
 
@@ -182,8 +182,8 @@ def well_formed(raw: bytes | Raw) -> bytes | Raw:
 
 
 async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitation], opened: OpenedPages) -> Raw:
-    page = url_elicitation.read_request(question.method, question.params)
-    if page is not None and page.url in opened.urls:
+    elicitation = url_elicitation.read_request(question.method, question.params)
+    if elicitation is not None and elicitation.url in opened.urls:
         return _ACCEPTED
     response_body: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -192,7 +192,7 @@ async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitati
             response_body.set_result(body)
 
     streamed = relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
-    if not streamed and page is not None:
+    if not streamed and elicitation is not None:
         raise url_elicitation.required_error(pages)
     response = jsonrpc.read_response(await response_body)
     if response.error is not None:
@@ -200,6 +200,6 @@ async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitati
             raise capabilities.missing_capability_error(question.method, response.error.message)
         raise RpcError(response.error.code, f"{question.method}: {response.error.message}", None)
     assert isinstance(response.result, Raw)
-    if page is not None and url_elicitation.is_accepted(response.result):
-        opened.urls.add(page.url)
+    if elicitation is not None and url_elicitation.is_accepted(response.result):
+        opened.urls.add(elicitation.url)
     return response.result

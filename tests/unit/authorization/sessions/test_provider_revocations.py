@@ -99,7 +99,7 @@ async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_ans
     world: SessionWorld, replica: Replica, provider: Provider
 ) -> None:
     issued = await replica.sign_in()
-    world.provider.answers = lambda _: person("mallory")
+    world.provider.change_person = lambda _: person("mallory")
     with pytest.raises(SessionRefused):
         await replica.refresh(issued.refresh_token)
     await eventually(lambda: provider.revoked)

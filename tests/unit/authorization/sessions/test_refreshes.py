@@ -98,13 +98,13 @@ async def test_two_requests_at_once_get_the_same_successor(world: SessionWorld, 
 
 async def test_two_replicas_do_not_ask_the_provider_at_once(world: SessionWorld, replica: Replica) -> None:
     first = await replica.sign_in()
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     first_task = asyncio.create_task(replica.refresh(first.refresh_token))
     await eventually(lambda: world.provider.requests)
     second_task = asyncio.create_task(world.replica().refresh(first.refresh_token))
     for _ in range(20):
         await asyncio.sleep(0)
-    world.provider.held.set()
+    world.provider.answer_event.set()
     assert await first_task == await second_task
     assert world.provider.requests == 1
 
@@ -137,12 +137,12 @@ async def test_a_day_of_two_racing_clients_logs_nobody_out(world: SessionWorld, 
 
 async def test_a_client_whose_answer_was_lost_asks_again(world: SessionWorld, replica: Replica) -> None:
     first = await replica.sign_in()
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     lost = asyncio.create_task(replica.refresh(first.refresh_token))
     await eventually(lambda: world.provider.requests)
     lost.cancel()
     await asyncio.gather(lost, return_exceptions=True)
-    world.provider.held.set()
+    world.provider.answer_event.set()
     again = await replica.refresh(first.refresh_token)
     assert world.provider.requests == 1, "what began runs to its end"
     assert await replica.refresh(again.refresh_token)
@@ -185,7 +185,7 @@ async def test_another_person_in_the_answer_of_the_provider_ends_the_session(
     world: SessionWorld, replica: Replica
 ) -> None:
     issued = await replica.sign_in()
-    world.provider.answers = lambda _: person("ben")
+    world.provider.change_person = lambda _: person("ben")
     assert "another person" in await refusal_of(replica, issued.refresh_token)
     assert await replica.sign_ins.of(key_of()) == []
 
@@ -218,7 +218,7 @@ async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_f
     world: SessionWorld, replica: Replica
 ) -> None:
     issued = await replica.sign_in()
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     key = _key(issued.session.id)
     stored = await replica.store.read(key)
     assert stored is not None
@@ -226,7 +226,7 @@ async def test_a_replica_that_was_killed_while_it_asked_the_provider_is_waited_f
     await eventually(lambda: world.provider.requests)
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
-    world.provider.held = None
+    world.provider.answer_event = None
     before = world.clock.now
     assert await world.replica().refresh(issued.refresh_token)
     assert CLAIM_SECONDS <= world.clock.now - before < 2 * CLAIM_SECONDS
@@ -240,11 +240,11 @@ async def test_tokens_of_the_provider_that_the_store_did_not_take_are_kept(
     world: SessionWorld, replica: Replica, store: Store
 ) -> None:
     issued = await replica.sign_in()
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
     await eventually(lambda: world.provider.requests)
     store.full = True
-    world.provider.held.set()
+    world.provider.answer_event.set()
     with pytest.raises(SessionStoreUnavailable, match="full"):
         await asking
     world.later(10 * TIMES.grace)
@@ -256,11 +256,11 @@ async def test_a_session_that_is_ended_while_the_provider_answers_stays_ended(
     world: SessionWorld, replica: Replica
 ) -> None:
     issued = await replica.sign_in()
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     asking = asyncio.create_task(replica.refresh(issued.refresh_token))
     await eventually(lambda: world.provider.requests)
     await replica.sessions.end(key_of(), issued.session.id)
-    world.provider.held.set()
+    world.provider.answer_event.set()
     with pytest.raises(SessionRefused):
         await asking
     assert await replica.stored_record(issued.session) is None

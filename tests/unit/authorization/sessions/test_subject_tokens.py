@@ -70,12 +70,12 @@ async def test_burst_of_calls_at_two_replicas_and_a_refresh_use_each_refresh_tok
 async def test_renewal_goes_on_when_its_caller_gives_up(world: SessionWorld) -> None:
     replica = world.replica()
     session = (await replica.sign_in()).session
-    world.provider.held = asyncio.Event()
+    world.provider.answer_event = asyncio.Event()
     call = asyncio.ensure_future(replica.subject_token(session))
     await eventually(lambda: world.provider.requests)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    world.provider.held.set()
+    world.provider.answer_event.set()
     assert await replica.subject_token(session) == "access of ada 1"
     assert world.provider.requests == 1
 

@@ -11,13 +11,13 @@ from fairlead_formats.providers.openai_responses.items import drop_orphaned_reas
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
 
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
 RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
-SAID = {"type": "message", "role": "assistant", "content": "So."}
-ASKED = {"role": "user", "content": "Hi"}
-MISNAMED = b'{"model":"m","tools":[{"type":"mcp","server_url":"fairlead://a","allowed_tools":7}]}'
-OURS = b'{"type":"function","name":"demo__add"}'
+MODEL_MESSAGE = {"type": "message", "role": "assistant", "content": "So."}
+USER_MESSAGE = {"role": "user", "content": "Hi"}
+ALLOWED_TOOLS_NOT_A_LIST = b'{"model":"m","tools":[{"type":"mcp","server_url":"fairlead://a","allowed_tools":7}]}'
+INJECTED_TOOL = b'{"type":"function","name":"demo__add"}'
 
 
 def read(**members: Any) -> ResponsesRequest:
@@ -43,7 +43,7 @@ def body_of(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...]
         b'{"model":"\xff"}',
         b'{"model":"m","max_tool_calls":"x"}',
         b'{"model":"m","background":true,"stream":true}',
-        MISNAMED,
+        ALLOWED_TOOLS_NOT_A_LIST,
     ],
 )
 def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
@@ -51,16 +51,23 @@ def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
         ResponsesRequest(body)
 
 
-@pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [ASKED, CALL, RESULT], "text"])
+@pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [USER_MESSAGE, CALL, RESULT], "text"])
 def test_an_input_goes_out_as_it_came(given: Any) -> None:
-    assert body_of(read(input=given), OURS)["input"] == given
+    assert body_of(read(input=given), INJECTED_TOOL)["input"] == given
 
 
 def test_thoughts_that_lead_to_nothing_are_left_out_where_tools_are_injected() -> None:
-    items = [ASKED, THOUGHT, {**THOUGHT, "id": "rs_2"}, SAID, {**THOUGHT, "id": "rs_3"}, ASKED]
-    assert [item.get("id") for item in body_of(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
+    items = [
+        USER_MESSAGE,
+        REASONING,
+        {**REASONING, "id": "rs_2"},
+        MODEL_MESSAGE,
+        {**REASONING, "id": "rs_3"},
+        USER_MESSAGE,
+    ]
+    assert [item.get("id") for item in body_of(read(input=items), INJECTED_TOOL)["input"]] == [None, "rs_2", None, None]
     assert body_of(read(input=items))["input"] == items
-    messages = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
+    messages = [json.dumps(item).encode() for item in (REASONING, CALL, RESULT)]
     assert drop_orphaned_reasoning(messages) == messages
 
 
@@ -83,23 +90,23 @@ def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
-    choice_sent = body_of(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
+    choice_sent = body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL)["tool_choice"]
     assert choice_sent["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
-    assert body_of(read(tools=[tool], tool_choice=choice), OURS, first=False)["tool_choice"]["mode"] == "auto"
-    assert body_of(read(tools=[tool], tool_choice=choice), OURS, last=True)["tool_choice"] == "none"
+    assert body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, first=False)["tool_choice"]["mode"] == "auto"
+    assert body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, last=True)["tool_choice"] == "none"
 
 
 def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
-    asks = {"type": "mcp_approval_request", "id": "mcpr_fairlead_call_1", "name": "f", "arguments": "{}"}
-    yes = {"type": "mcp_approval_response", "approval_request_id": asks["id"], "approve": True}
-    assert [call["call_id"] for call in read(input=[ASKED, asks, yes]).approved] == ["call_1"]
-    later = read(input=[ASKED, asks, yes, SAID])
-    assert later.approved == []
-    assert "no longer available" in body_of(later)["input"][2]["output"]
-    shown = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
-    over = read(input=[ASKED, asks, yes, shown, SAID])
-    assert over.approved == []
-    assert [item.get("type") for item in body_of(over)["input"]] == [
+    approval_request = {"type": "mcp_approval_request", "id": "mcpr_fairlead_call_1", "name": "f", "arguments": "{}"}
+    approval = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
+    assert [call["call_id"] for call in read(input=[USER_MESSAGE, approval_request, approval]).approved] == ["call_1"]
+    late_approval = read(input=[USER_MESSAGE, approval_request, approval, MODEL_MESSAGE])
+    assert late_approval.approved == []
+    assert "no longer available" in body_of(late_approval)["input"][2]["output"]
+    shown_call = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
+    after_the_call = read(input=[USER_MESSAGE, approval_request, approval, shown_call, MODEL_MESSAGE])
+    assert after_the_call.approved == []
+    assert [item.get("type") for item in body_of(after_the_call)["input"]] == [
         None,
         "function_call",
         "function_call_output",
@@ -110,19 +117,19 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
 def test_items_go_out_under_the_providers_own_ids() -> None:
     mark = ".fairlead-" + "0123456789abcdef" * 3 + "-1"
     items = [
-        ASKED,
-        {**THOUGHT, "id": f"rs_1{mark}"},
-        {**SAID, "id": f"msg_1{mark}"},
+        USER_MESSAGE,
+        {**REASONING, "id": f"rs_1{mark}"},
+        {**MODEL_MESSAGE, "id": f"msg_1{mark}"},
         {"type": "item_reference", "id": f"rs_2{mark}"},
     ]
-    text = {**SAID, "content": f"rs_1{mark}"}
-    sent_items = body_of(read(input=[*items, text]), OURS)["input"]
+    text = {**MODEL_MESSAGE, "content": f"rs_1{mark}"}
+    sent_items = body_of(read(input=[*items, text]), INJECTED_TOOL)["input"]
     assert [item.get("id") for item in sent_items] == [None, "rs_1", "msg_1", "rs_2", None]
     assert sent_items[-1] == text
 
 
 def test_an_approval_of_another_server_passes() -> None:
-    yes = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
-    request = read(input=[yes])
+    approval = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+    request = read(input=[approval])
     assert request.approved == []
-    assert body_of(request, OURS)["input"] == [yes]
+    assert body_of(request, INJECTED_TOOL)["input"] == [approval]
