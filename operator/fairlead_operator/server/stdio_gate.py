@@ -56,7 +56,16 @@ watch() {
     KILLED=$NOW
   done
 }
-trap 'kill -9 $NC 2>/dev/null; exit 0' TERM INT
+end() {
+  kill -STOP $NC
+  SERVED=`$B grep -ls "^PPid:.$NC$" /proc/[0-9]*/status`
+  kill -9 $NC
+  for S in $SERVED; do
+    while $B grep -qs "^State:.[^Z]" $S; do $B sleep 0.2; done
+  done
+  exit 0
+}
+trap end TERM INT
 (shift; exec "$@") &
 NC=$! B=$2
 watch $1 &
@@ -64,7 +73,8 @@ wait $NC
 """
 """Script of PID 1 in the container, with seconds and the words of `nc`, which is started before the script has
 variables, as servers would inherit them. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends
-all other processes of the container.
+all other processes of the container. At SIGTERM it stops listening, and waits for the processes of connections, whose
+clients end them when their requests are answered (`fairlead_mcp.tcp`), until Kubernetes kills it.
 
 A program that does not read its input does not see that its client has gone. So processes below `nc` whose socket is
 closed by the other side (state 08), or known to the kernel no more, are looked for: seen twice, they get SIGTERM, and
