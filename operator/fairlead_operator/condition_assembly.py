@@ -95,7 +95,9 @@ def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
     namespace, _, name = words.server.partition("/")
     own = {"SERVER": words.server, "NAMESPACE": namespace, "NAME": name} if name else {}
     names = {**own, **verdict.names}
-    advice = remedy(verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
+    advice = (
+        remedy(verdict.fault or verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
+    )
     message = sentence(verdict.cause, in_words_of(verdict.message, words.form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

@@ -21,6 +21,9 @@ STILL_SILENT: Final = (
     "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
+PODS_BEING_REPLACED: Final = (
+    "the pods that still run are those of before and do not answer; the ones that take their place are starting"
+)
 ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a stdio server that its process may have explained in its log."""
 
@@ -66,6 +69,8 @@ class DiscoveryFailure:
     message: str
     words: str | None = None
     """Last log line of the server's process, empty if it has none; None before the log was read."""
+    of_replaced: bool = False
+    """Whether a pod failed in whose place another one is starting."""
 
     @classmethod
     def of(cls, error: McpError) -> DiscoveryFailure:
@@ -77,7 +82,14 @@ class DiscoveryFailure:
     @property
     def wants_words(self) -> bool:
         """Whether the log of the server's process may explain the failure and was not read yet."""
-        return self.words is None and self.reason in ENDED
+        return self.words is None and self.reason in ENDED and not self.of_replaced
+
+    @property
+    def may_be_of_replaced(self) -> bool:
+        """Whether a gate closed the connection without a word, as it does when its pod ends, and for the token of
+        another installation.
+        """
+        return self.reason == Cause.START_FAILED and not self.of_replaced
 
     @property
     def is_silence(self) -> bool:
@@ -93,6 +105,8 @@ class DiscoveryFailure:
         """The failure as verdict for the condition Verified."""
         if self.is_silence:
             return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
+        if self.of_replaced:
+            return ConditionVerdict(None, Cause.BEING_REPLACED, PODS_BEING_REPLACED)
         try:
             cause = Cause(self.reason)
         except ValueError:
@@ -171,7 +185,8 @@ class DiscoveryState:
         """Whether the last discovery shows that the server does not answer calls. That of an HTTP API only reads the
         API's document, which may be at another host: its tools stay, unless the spec wants others by now.
         """
-        failed = self.failure is not None and not self.failure.is_silence and not self.failure.is_full
+        failure = self.failure
+        failed = failure is not None and not (failure.is_silence or failure.is_full or failure.of_replaced)
         return failed and (self.target.api is None or self.target.api != self.source)
 
 
