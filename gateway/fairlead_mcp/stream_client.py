@@ -136,7 +136,7 @@ class StreamPolicy:
     legacy: bool = False
     """Send `initialize` at once, without the probe for the modern era (`server/discover`)."""
     modern: bool = False
-    """The server is known to be modern, so that a lost stream is no reason to try the other era."""
+    """The server is known to be modern: after a lost stream, the next handshake is of the same era."""
     idle: float = NEVER
     """Seconds without a request after which the stream is closed."""
     open_seconds: float = OPEN_SECONDS

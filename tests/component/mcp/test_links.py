@@ -150,10 +150,10 @@ async def test_new_requests_go_to_the_pod_that_the_name_has_by_now() -> None:
     async with gated(LEGACY_STDIO) as old, gated(LEGACY_STDIO) as new:
         pods = [("127.0.0.1", old.port)]
 
-        asked: list[str] = []
+        lookups: list[str] = []
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            asked.append(host)
+            lookups.append(host)
             return [*pods]
 
         link = StreamClient("gated", TcpOpener("demo.team.svc", 8080, TOKEN, resolve=resolve, look_seconds=0.05))
@@ -162,11 +162,11 @@ async def test_new_requests_go_to_the_pod_that_the_name_has_by_now() -> None:
         await becomes("the process in the old pod has ended", lambda: old.servers == [])
         await link.request("tools/list", None, deadline=soon())
         assert len(new.servers) == 1
-        asked.clear()
+        lookups.clear()
         pods.clear()
-        await becomes("looked up again", lambda: len(asked) > 1)
+        await becomes("looked up again", lambda: len(lookups) > 1)
         await link.request("tools/list", None, deadline=soon())
-        assert link.starts == 2, "a name without addresses is no reason to leave a pod"
+        assert link.starts == 2, "a pod is kept while the name has no address"
         await link.aclose()
 
 

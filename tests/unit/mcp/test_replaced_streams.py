@@ -120,7 +120,7 @@ async def test_a_stream_without_requests_leaves_its_pod_at_once_and_stays_at_one
     await client.aclose()
 
 
-async def test_a_subscription_ends_with_the_stream_so_that_it_is_made_anew_at_another_pod() -> None:
+async def test_subscriptions_end_with_the_stream_and_are_made_again_at_another_pod() -> None:
     client = client_of(opener := PodsOpener("old"))
     listening = asyncio.ensure_future(client.listen(now() + 5))
     await asyncio.sleep(1)
@@ -160,7 +160,7 @@ async def test_the_stream_of_one_client_stays_at_the_pod_that_has_its_state() ->
     await client.aclose()
 
 
-async def test_what_waits_for_a_process_in_a_pod_that_ends_gets_one_in_another() -> None:
+async def test_requests_that_wait_for_a_process_in_a_pod_that_ends_get_one_in_another() -> None:
     opener = PodsOpener("old", "old")
     opener.after_loss = "new"
     client = client_of(opener)
