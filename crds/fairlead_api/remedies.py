@@ -229,6 +229,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.SECRET_BEING_READ,
         Cause.WAITING_FOR_REFS,
         Cause.DEPLOYING,
+        Cause.BEING_REPLACED,
         Cause.PROBE_FAILED,
         Cause.POD_WARNING,
         Cause.STOPPED,

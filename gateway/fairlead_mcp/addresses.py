@@ -26,6 +26,15 @@ _REMEMBERED_BYTES: Final = 256
 """Most bytes of a `Host` that is cached, as clients can fill the cache where any host is allowed."""
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address, which may be in brackets, and not a name."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def authority(host: str, port: int) -> str:
     """`host:port`, with brackets around an IPv6 address (RFC 3986 section 3.2.2)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -145,8 +154,4 @@ def is_within_cluster(authority: str) -> bool:
     bare = name if colon and port.isdigit() else authority
     if bare.rstrip(".").endswith((".svc", ".svc.cluster.local")):
         return True
-    try:
-        ipaddress.ip_address(bare.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
+    return is_address(bare)

@@ -199,6 +199,12 @@ class Multiplexer:
         if pending is not None and not pending.future.done():
             pending.future.set_exception(error)
 
+    def fail_unbounded(self, error: McpError) -> None:
+        """Fail the requests without a deadline, which are subscriptions."""
+        for pending in self._pending.values():
+            if pending.timer is None and not pending.future.done():
+                pending.future.set_exception(error)
+
     def fail_all(self, error: McpError) -> None:
         """Fail all requests in flight."""
         for pending in self._pending.values():

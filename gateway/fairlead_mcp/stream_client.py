@@ -105,6 +105,17 @@ class StreamOpener(ABC):
         """Whether retries are useless until somebody changes something, such as the command."""
         return False
 
+    @property
+    def look_seconds(self) -> float:
+        """Seconds between two checks of `is_current`; NEVER for none."""
+        return NEVER
+
+    async def is_current(self, stream: MessageStream) -> bool:
+        """Whether new requests still belong on this open stream; False if its peer is about to end and there is
+        another one.
+        """
+        return True
+
 
 class ClientSide(NamedTuple):
     """Client's side of the streams to one server."""
@@ -124,6 +135,8 @@ class StreamPolicy:
     """Open a stream at once, and again whenever it ends, instead of on demand."""
     legacy: bool = False
     """Send `initialize` at once, without the probe for the modern era (`server/discover`)."""
+    modern: bool = False
+    """The server is known to be modern: after a lost stream, the next handshake is of the same era."""
     idle: float = NEVER
     """Seconds without a request after which the stream is closed."""
     open_seconds: float = OPEN_SECONDS
@@ -155,6 +168,8 @@ class StreamConnection:
             clock=client.clock,
         )
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
+        self.left: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
+        """Why the stream takes no new requests: it has ended, or another one takes them."""
         self._client = client
         self._skipped = 0
 
@@ -190,8 +205,15 @@ class StreamConnection:
         """End the stream with this error, unless it has ended already."""
         if not self.end.done():
             self.end.set_result(error)
+            self.leave(error)
             self.stream.fail_all(error)
             self._client.handle_loss(self, error)
+
+    def leave(self, why: McpError) -> None:
+        """End the subscriptions; requests with a deadline may still be answered."""
+        if not self.left.done():
+            self.left.set_result(why)
+            self.stream.fail_unbounded(why)
 
 
 class StreamClient:
@@ -233,6 +255,14 @@ class StreamClient:
         self._changed = asyncio.Event()
         """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
+        self._tried: MessageStream | None = None
+        """The stream of the last attempt; None if it was not opened."""
+        self._look_timer: asyncio.TimerHandle | None = None
+        """Starts the next check of the open stream (`StreamOpener.is_current`)."""
+        self._looks = TaskSet()
+        self._retired: set[StreamConnection] = set()
+        """Streams whose requests may still be answered, while another one takes the new requests."""
+        self._retired_endings = TaskSet()
         self._busy = 0
         self._idle_times: IdleTimes[None] = IdleTimes(policy.idle, self._expire)
         if policy.eager:
@@ -268,13 +298,13 @@ class StreamClient:
         token. Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull, and the server's errors.
         """
         self._begin_use()
+        connection = self._connection
         try:
-            connection = self._connection
             if connection is None or connection.negotiated is None:
                 connection = await self._wait_connected(deadline)
             return await connection.stream.request(method, params, deadline=deadline, on_progress=on_progress)
         finally:
-            self._end_use()
+            self._end_use(connection)
 
     async def listen(self, deadline: float) -> None:
         """Subscribe `on_notification` to changes of the server's lists until the stream ends.
@@ -282,6 +312,7 @@ class StreamClient:
         Always raises McpError: TransportError when the stream ends, another McpError when the server refuses.
         """
         self._begin_use()
+        connection = None
         try:
             connection = await self._wait_connected(deadline)
             agreed = connection.negotiated
@@ -290,9 +321,9 @@ class StreamClient:
                 params = modern_params(listen_params(agreed.announced), self.side.client)
                 read_line(await connection.stream.request("subscriptions/listen", params, deadline=NEVER))
                 raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
-            raise await asyncio.shield(connection.end)
+            raise await asyncio.shield(connection.left)
         finally:
-            self._end_use()
+            self._end_use(connection)
 
     async def end(self) -> McpError:
         """Wait for the end of the open stream and return its reason."""
@@ -321,9 +352,13 @@ class StreamClient:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        self._close_stream(ConnectionLost(self._opener.closed % self.name, sent=True))
-        if self._endings:
-            await asyncio.wait(self._endings)
+        closed = ConnectionLost(self._opener.closed % self.name, sent=True)
+        self._close_stream(closed)
+        for connection in [*self._retired]:
+            connection.on_end(closed)
+        await self._looks.cancel()
+        if endings := {*self._endings, *self._retired_endings}:
+            await asyncio.wait(endings)
 
     # Opening
 
@@ -344,11 +379,16 @@ class StreamClient:
         self._opening = asyncio.get_running_loop().create_task(self._open(), name=f"open {self.name}")
 
     async def _open(self) -> None:
-        failure = await self._attempt()
-        while failure is not None and self._retried:  # the failed attempt began before `retry` was called
+        while True:
+            probe = self._probe
             failure = await self._attempt()
-        if failure is not None:
-            self._fail(failure, None)
+            if failure is None:
+                return
+            if await self._has_moved():
+                self._probe = probe  # the end of a peer says nothing about the server's era
+            elif not self._retried:  # else the failed attempt began before `retry` was called
+                break
+        self._fail(failure, None)
 
     async def _attempt(self) -> McpError | None:
         """Open a stream and negotiate. Returns the error of a failure, None for success."""
@@ -358,11 +398,12 @@ class StreamClient:
             await asyncio.wait(self._endings)
         connection = self._connection = StreamConnection(self)
         self.starts += 1
+        self._tried = None
         try:
-            connection.pipe = await self._opener.open(connection)
+            self._tried = connection.pipe = await self._opener.open(connection)
             agreed = await self._negotiate(connection)
         except McpError as error:
-            if isinstance(error, ConnectionLost) and not self._policy.legacy:
+            if isinstance(error, ConnectionLost) and not (self._policy.legacy or self._policy.modern):
                 self._probe = not self._probe  # some servers close the stream at a message of the other era
             failure = self._opener.explain(error, self._policy.open_seconds)
         except Exception as error:  # requests wait for this task: without a verdict they would wait for ever
@@ -375,9 +416,14 @@ class StreamClient:
             self.process = secrets.token_hex(6).encode() if alone else None
             self._enter(StreamState.RUNNING)
             self._mark_idle()  # the request that wanted the stream may have been canceled
+            self._look_later(connection)
             return None
         self._close_stream(failure)
         return failure
+
+    async def _has_moved(self) -> bool:
+        """Whether new requests belong to another peer than that of the last attempt."""
+        return self._tried is not None and not await self._opener.is_current(self._tried)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
@@ -393,12 +439,58 @@ class StreamClient:
             raise connection.end.result()
         return agreed
 
+    # The replacement of a stream
+
+    def _look_later(self, connection: StreamConnection) -> None:
+        """Schedule a check of the open stream. The stream of a single client has that client's state, and stays."""
+        if self._opener.look_seconds < NEVER and self.side.offering is None:
+            loop = asyncio.get_running_loop()
+            self._look_timer = loop.call_later(self._opener.look_seconds, self._start_look, connection)
+
+    def _start_look(self, connection: StreamConnection) -> None:
+        self._looks.start(self._look(connection), f"look at {self.name}")
+
+    async def _look(self, connection: StreamConnection) -> None:
+        assert connection.pipe is not None
+        is_current = await self._opener.is_current(connection.pipe)
+        if connection is not self._connection:
+            return
+        if is_current:
+            self._look_later(connection)
+        else:
+            self._retire(connection)
+
+    def _retire(self, connection: StreamConnection) -> None:
+        """Have another stream take the new requests; the stream ends when its own are answered."""
+        self._connection = None
+        self._idle_times.mark_used(None)
+        self._retired.add(connection)
+        connection.leave(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
+        if self._policy.eager:
+            self._start()
+        else:
+            self._enter(StreamState.IDLE)
+        self._end_if_done(connection)
+
+    def _end_if_done(self, connection: StreamConnection) -> None:
+        if connection in self._retired and not connection.stream.in_flight:
+            self._end_retired(connection)
+
+    def _end_retired(self, connection: StreamConnection) -> None:
+        self._retired.discard(connection)
+        connection.on_end(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
+        assert connection.pipe is not None
+        # not among `_endings`, which a new stream waits for: this one leads to another process
+        self._retired_endings.start(connection.pipe.aclose(), f"close {self.name}")
+
     # The end of a stream
 
     def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.born)
+        elif connection in self._retired:
+            self._end_retired(connection)
 
     def _fail(self, error: McpError, lived: float | None) -> None:
         """Handle the failure of a stream: lost after `lived` seconds, or not opened if `lived` is None."""
@@ -432,6 +524,8 @@ class StreamClient:
         connection = self._connection
         self._connection = None
         self._idle_times.mark_used(None)
+        if self._look_timer is not None:
+            self._look_timer.cancel()
         if connection is not None:
             connection.on_end(error)
             if connection.pipe is not None:
@@ -464,9 +558,11 @@ class StreamClient:
         self._busy += 1
         self._idle_times.mark_used(None)
 
-    def _end_use(self) -> None:
+    def _end_use(self, connection: StreamConnection | None) -> None:
         self._busy -= 1
         self._mark_idle()
+        if self._retired and connection is not None:
+            self._end_if_done(connection)
 
     def _mark_idle(self) -> None:
         if self._busy == 0 and self._policy.idle < NEVER and self.state is StreamState.RUNNING:

@@ -14,14 +14,19 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
+from fairlead_mcp.addresses import is_address
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
-from fairlead_mcp.stream_client import StreamConnection, StreamOpener
+from fairlead_mcp.stream_client import NEVER, MessageStream, StreamConnection, StreamOpener
 from fairlead_mcp.waiting import wait_until_set
 
 DIAL_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two look-ups of the server's pods while a stream is open. Its pod may be about to end; the gate then
+waits for the processes that it has started, and the streams of other pods take new requests.
+"""
 END_SECONDS: Final = 5.0
 """Longest time in which a process may end after its input."""
 FULL: Final = b"fairlead-gate: full "
@@ -57,6 +62,7 @@ class TcpOpener(StreamOpener):
         key: str | None = None,
         resolve: Resolve | None = None,
         timeout: float = DIAL_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
     ) -> None:
         ask = resolve or resolve_by_dns
@@ -66,12 +72,30 @@ class TcpOpener(StreamOpener):
             shuffle(addresses)
             return addresses
 
+        self._host = host
+        self._port = port
+        self._resolve = ask
+        self._look_seconds = NEVER if is_address(host) else look_seconds
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 
     async def open(self, connection: StreamConnection) -> LineProtocol:
         """Connect and send the token. Raises ConnectFailed."""
         return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
+
+    @property
+    def look_seconds(self) -> float:
+        """Implements StreamOpener. An address stands for one pod, so there is no other to look for."""
+        return self._look_seconds
+
+    async def is_current(self, stream: MessageStream) -> bool:
+        """Implements StreamOpener: false once the host's name has addresses and none of them is the stream's."""
+        peer = stream.peer if isinstance(stream, LineProtocol) else None
+        try:
+            addresses = await self._resolve(self._host, self._port)
+        except (OSError, UnicodeError):
+            return True
+        return peer is None or not addresses or peer in addresses
 
     def explain(self, error: McpError, seconds: float) -> McpError:
         """Implements StreamOpener."""
@@ -95,6 +119,8 @@ class LineProtocol(asyncio.Protocol):
         self._started = False
         self._over = False
         self._gone = asyncio.Event()
+        self.peer: Address | None = None
+        """Address of the other end; None before the connection."""
 
     def write(self, line: bytes) -> None:
         """Send a line. Raises PoolFull when the server does not read."""
@@ -125,6 +151,8 @@ class LineProtocol(asyncio.Protocol):
         # uvloop's transports do not derive from asyncio.Transport
         self._transport = cast("asyncio.Transport", transport)
         opened = cast("socket.socket", transport.get_extra_info("socket"))
+        host, port = opened.getpeername()[:2]
+        self.peer = (str(host), int(port))
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEP_ALIVE:
             opened.setsockopt(socket.IPPROTO_TCP, option, value)

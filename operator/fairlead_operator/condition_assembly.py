@@ -104,7 +104,9 @@ def _with_advice(verdict: ConditionVerdict, context: AdviceContext) -> str:
     namespace, _, name = context.server.partition("/")
     server_names = {"SERVER": context.server, "NAMESPACE": namespace, "NAME": name} if name else {}
     names = {**server_names, **verdict.names}
-    advice = remedy(verdict.cause, context.form, context.transport, names) if verdict.ok is not None else ""
+    advice = (
+        remedy(verdict.fault or verdict.cause, context.form, context.transport, names) if verdict.ok is not None else ""
+    )
     message = sentence(verdict.cause, in_words_of(verdict.message, context.form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

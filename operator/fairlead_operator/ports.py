@@ -62,6 +62,8 @@ class ConditionVerdict:
     message: str
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Values for the placeholders in capitals, such as SECRET, in the advice about the cause."""
+    fault: Cause | None = field(default=None, compare=False)
+    """Cause behind `cause`, which the advice is about; None if that is `cause` itself."""
 
     @property
     def reason(self) -> Reason:
@@ -102,6 +104,8 @@ class Workload:
     """Names the client that keeps undoing the operator's writes for this server; None without such a client."""
     missing_pods: ConditionVerdict | None = None
     """Why some pods cannot start while others serve; None if no pods serve, or if none is known to fail."""
+    replacing: bool = False
+    """Whether pods of an earlier spec still run, and those that take their place are starting."""
 
     @property
     def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from fairlead_api.documents.catalog import Catalog
@@ -23,6 +24,14 @@ class ReconcileFindings:
     workload: Workload
     discovery: DiscoveryState | None
     """None while the server cannot be discovered and was not discovered before."""
+
+    def note_replaced_pods(self) -> None:
+        """Mark the failure of a discovery that reached a pod of before; it says nothing about the server."""
+        if self.discovery is None or not self.workload.replacing:
+            return
+        failure = self.discovery.failure
+        if failure is not None and failure.may_be_of_replaced:
+            self.discovery.failure = dataclasses.replace(failure, of_replaced=True)
 
     @property
     def online(self) -> bool:

@@ -147,12 +147,14 @@ class World:
         values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
         return [msgspec.json.decode(base64.b64decode(value), type=Credential).token for value in values]
 
-    def pods_are(self, name: str, available: int) -> None:
-        """Write the Deployment status that the controller would write after pods were started or lost."""
+    def pods_are(self, name: str, available: int, *, old: int = 0) -> None:
+        """Write the Deployment status that the controller would write after pods were started or lost. `old`: further
+        pods of an earlier template.
+        """
         deployment = self.get(self.path("deployments", name))
         assert deployment is not None
         generation = deployment["metadata"]["generation"]
-        status = {"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1}
+        status = {"observedGeneration": generation, "replicas": 1 + old, "updatedReplicas": 1}
         status |= {"availableReplicas": available, "readyReplicas": available, "unavailableReplicas": 1 - available}
         path = self.path("deployments", name, "/status")
         code, answer = self.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")

@@ -104,6 +104,7 @@ class Cause(StrEnum):
     OPERATIONS_LEFT_OUT = "OperationsLeftOut"
     DOCUMENT_UNUSABLE = "DocumentUnusable"
     PENDING = "Pending"
+    BEING_REPLACED = "BeingReplaced"
     NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"
     ADDRESS_NOT_ALLOWED = "AddressNotAllowed"
@@ -219,6 +220,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.INSTALLING,
             Cause.PROBE_FAILED,
             Cause.POD_WARNING,
+            Cause.BEING_REPLACED,
             Cause.NOT_DISCOVERED,
             Cause.SILENT,
             Cause.NOT_CALIBRATED,

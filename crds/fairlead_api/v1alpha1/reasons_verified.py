@@ -93,6 +93,12 @@ VERIFIED: Final = {
     Cause.PENDING: CauseExplanation(
         "Unknown", "Discovery has not started: it waits for other conditions.", "Look at the other conditions."
     ),
+    Cause.BEING_REPLACED: CauseExplanation(
+        "Unknown",
+        "The pods that still run are of an earlier spec, or have the token of an earlier installation, and do not "
+        "answer; those that take their place are starting.",
+        "Wait; without progress: PodsMissing.",
+    ),
     Cause.NOT_DISCOVERED: CauseExplanation("Unknown", "The first discovery is running.", "Wait."),
     Cause.UNREACHABLE: CauseExplanation(
         "False", "The server's address cannot be reached.", "Check the address, the network and its policies."

@@ -20,7 +20,7 @@ ADMIN_HINT_FOR_SEVERAL = ADMIN_HINT.replace("the server's own message", "each se
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
-EXPECTED_CAUSES = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
+EXPECTED_CAUSES = frozenset({Cause.DEPLOYING, Cause.BEING_REPLACED, Cause.NOT_DISCOVERED})
 """Causes of a starting server that need no explanation."""
 
 

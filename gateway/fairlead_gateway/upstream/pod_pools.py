@@ -11,7 +11,6 @@ few calls even before it is ejected (`upstream.pod_health`).
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import random
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.pod_health import PING_SECONDS, PodHealth, PodHealthTable
+from fairlead_mcp.addresses import is_address
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.dial import Address, Resolve
@@ -107,7 +107,7 @@ class PodPools:
         self._resolve = resolve
         self.host = target.host
         self._port = target.port
-        self._has_host_name = not _is_address(target.host)
+        self._has_host_name = not is_address(target.host)
         self._limit = limit
         self._listener = listener
         self.health = health
@@ -349,14 +349,6 @@ class PodPools:
             self._refresh_at = self._clock() + REFRESH_SECONDS  # until then, the list of pods stays the same
         finally:
             self._refreshing = False
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 async def _close(pools: Pools, grace: float) -> None:

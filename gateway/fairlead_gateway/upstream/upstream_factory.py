@@ -242,7 +242,8 @@ class UpstreamFactory:
         if client is not None:
             side = ClientSide(self._client, client.offering, client.relay)
         starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-        policy = StreamPolicy(legacy=not config.traits.modern, idle=idle, open_seconds=starts)
+        modern = config.traits.modern
+        policy = StreamPolicy(legacy=not modern, modern=modern, idle=idle, open_seconds=starts)
         link = StreamClient(str(key), opener, policy, side=side)
         return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 

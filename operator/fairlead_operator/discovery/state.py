@@ -21,6 +21,9 @@ STILL_SILENT: Final = (
     "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
+PODS_BEING_REPLACED: Final = (
+    "the pods that still run are those of before and do not answer; the ones that take their place are starting"
+)
 EXPLAINED_BY_LOG: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a stdio server that its process may have explained in its log."""
 _PROVIDER_UNAVAILABLE: Final = frozenset({grants.UNREACHABLE, grants.TIMEOUT, grants.PROVIDER_ERROR})
@@ -64,6 +67,8 @@ class DiscoveryFailure:
     message: str
     log_line: str | None = None
     """Last line in the log of the server's process, empty if the log is empty; None before the log was read."""
+    of_replaced: bool = False
+    """Whether a pod failed in whose place another one is starting."""
 
     @classmethod
     def of(cls, error: McpError) -> DiscoveryFailure:
@@ -75,7 +80,14 @@ class DiscoveryFailure:
     @property
     def wants_log_line(self) -> bool:
         """Whether the log of the server's process may explain the failure and was not read yet."""
-        return self.log_line is None and self.reason in EXPLAINED_BY_LOG
+        return self.log_line is None and self.reason in EXPLAINED_BY_LOG and not self.of_replaced
+
+    @property
+    def may_be_of_replaced(self) -> bool:
+        """Whether a gate closed the connection without a word, as it does when its pod ends, and for the token of
+        another installation.
+        """
+        return self.reason == Cause.START_FAILED and not self.of_replaced
 
     @property
     def is_silence(self) -> bool:
@@ -91,6 +103,8 @@ class DiscoveryFailure:
         """The failure as verdict for the condition Verified."""
         if self.is_silence:
             return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
+        if self.of_replaced:
+            return ConditionVerdict(None, Cause.BEING_REPLACED, PODS_BEING_REPLACED)
         try:
             cause = Cause(self.reason)
         except ValueError:
@@ -176,7 +190,8 @@ class DiscoveryState:
         The discovery of an HTTP API only reads the API's document, which may be at another host. A failure is therefore
         no loss of the API, unless the spec's source has changed.
         """
-        is_lost = self.failure is not None and not self.failure.is_silence and not self.failure.hit_process_limit
+        failure = self.failure
+        is_lost = failure is not None and not (failure.is_silence or failure.hit_process_limit or failure.of_replaced)
         return is_lost and (self.target.api is None or self.target.api != self.source)
 
 

@@ -165,6 +165,7 @@ class KubePlatform:
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = deployment_status.judge(server, generation, status)
         missing, recheck_after_s = None, None
+        is_replacing = verdict.ok is True and down is None and deployment_status.is_rolling(server, generation, status)
         if down is not None or not verdict.ok or not deployment_status.is_complete(server, status):
             symptom = self._pods.symptom(server.key)
             missing = deployment_status.missing_pods(server, generation, status, symptom)
@@ -180,6 +181,7 @@ class KubePlatform:
             deployment_status.pod_count(server, status),
             recheck_after_s,
             missing_pods=missing,
+            replacing=is_replacing and missing is None,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:

@@ -26,7 +26,9 @@ NO_DOMAIN_POLICIES: Final = ConditionVerdict(
     "operator began to lead: name networks (cidrs) instead, or install Cilium and restart the operator; nothing is "
     "started or changed, and running pods are kept",
 )
-NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of the server's pods is available")
+NO_POD: Final = ConditionVerdict(
+    False, Cause.UNREACHABLE, "none of the server's pods is available", fault=Cause.DEPLOYMENT_FAILED
+)
 
 
 def judge(
@@ -59,7 +61,8 @@ def add_symptom(
     if pod_symptom is None or verdict.cause == Cause.STOPPED:
         return verdict, down
     if down is not None:
-        return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {pod_symptom.message}")
+        message = f"{down.message}: {pod_symptom.message}"
+        return verdict, dataclasses.replace(down, message=message, fault=pod_symptom.cause)
     if verdict.ok is True:
         return verdict, down
     if verdict.ok is False and not pod_symptom.hopeless and pod_symptom.cause != Cause.INSTALLING:
@@ -71,6 +74,11 @@ def is_complete(server: McpServer, status: Mapping[str, Any]) -> bool:
     """Whether the wanted number of pods is up, and no pod of an earlier spec is left."""
     available, total = int(status.get("availableReplicas") or 0), int(status.get("replicas") or 0)
     return available >= server.spec.effective_replicas and int(status.get("updatedReplicas") or 0) == total
+
+
+def is_rolling(server: McpServer, generation: int, status: Mapping[str, Any]) -> bool:
+    """Whether the Deployment's status is about an earlier template, or pods of one are left."""
+    return int(status.get("observedGeneration") or 0) < generation or not is_complete(server, status)
 
 
 def missing_pods(

@@ -36,8 +36,12 @@ APP: Final = "fairlead"
 CALLERS: Final = ("gateway", "operator")
 """Components of the release that may connect to the pods."""
 
-DRAIN_SECONDS: Final = 5
-"""Seconds for which a terminating pod of a stdio server keeps serving."""
+DRAIN_SECONDS: Final = 8
+"""Seconds for which a terminating pod keeps serving. CoreDNS answers with its address for up to 5 s after the pod that
+takes its place is ready, and gateways that connect meanwhile would be refused.
+"""
+
+_DRAIN: Final[Json] = {"sleep": {"seconds": DRAIN_SECONDS}}
 
 _USER: Final = 65532
 _HOME: Final = "/home/fairlead"
@@ -189,7 +193,7 @@ def pod_template(server: McpServer, context: ManifestContext) -> Json:
     if context.restricted and overlay is not None:
         template = _restrict_containers(template)
     template = merge(template, server.spec.unrestricted_pod_template or {})
-    return without_secrets(template, context.absent)
+    return without_secrets(_within_grace(template), context.absent)
 
 
 def pod_secret_references(server: McpServer) -> list[SecretReference]:
@@ -197,6 +201,26 @@ def pod_secret_references(server: McpServer) -> list[SecretReference]:
     if server.spec.source_kind not in ("image", "package"):
         return []
     return secret_references(pod_template(server, ManifestContext("", restricted=False)))
+
+
+def _within_grace(template: Json) -> Json:
+    """Shorten the generated drain to half of a short grace period: the API server refuses one that is longer than the
+    grace period, and servers need time of their own to end.
+    """
+    grace = template["spec"].get("terminationGracePeriodSeconds")
+    if not isinstance(grace, int) or grace >= 2 * DRAIN_SECONDS:
+        return template
+    drain = {"sleep": {"seconds": grace // 2}} if grace > 1 else None
+    return {**template, "spec": merge(template["spec"], {"containers": _drained(template["spec"], drain)})}
+
+
+def _drained(spec: Json, drain: Json | None) -> list[Json]:
+    """Overlay that replaces the generated drain of the containers that have it."""
+    return [
+        {"name": each["name"], "lifecycle": {"preStop": drain}}
+        for each in spec["containers"]
+        if (each.get("lifecycle") or {}).get("preStop") == _DRAIN
+    ]
 
 
 def _restrict_containers(template: Json) -> Json:
@@ -253,6 +277,7 @@ def _container(server: McpServer) -> Json:
         # few seconds would fill the server's log. Discovery checks that the server serves MCP.
         "readinessProbe": {"tcpSocket": {"port": PORT_NAME}, "periodSeconds": 5, "failureThreshold": 3},
         "securityContext": _RESTRICTED_CONTAINER,
+        "lifecycle": {"preStop": _DRAIN},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": _HOME}],  # noqa: S108 - in a pod
     }

@@ -132,6 +132,20 @@ def test_a_local_command_is_refused_on_a_cluster_with_the_way_out(control_plane:
     assert "spec.command: Forbidden: command runs a local child process" in refused.stderr
 
 
+def test_a_quantity_with_an_unknown_unit_is_refused_in_one_sentence(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """A rule that reads the quantity as a number must not add its own failure."""
+    server = mcpserver(image={"name": "demo:1"}, resources={"requests": {"memory": "1GB"}, "limits": {"memory": "2GB"}})
+    del server["spec"]["url"]
+
+    status, answer = create(control_plane, namespace, server)
+
+    assert status == 422, answer
+    fields = [_dot_path(cause["field"]) for cause in answer["details"]["causes"]]
+    assert fields == ["spec.resources.limits.memory", "spec.resources.requests.memory"]
+
+
 def test_an_unknown_field_is_refused_when_validation_is_strict(control_plane: ControlPlane, namespace: str) -> None:
     status, answer = create(control_plane, namespace, mcpserver(prefx="a"))
 

@@ -124,12 +124,49 @@ async def test_a_killed_process_fails_what_is_in_flight_and_the_next_request_get
         await link.aclose()
 
 
-async def test_the_listener_ends_at_sigterm_and_takes_its_servers_along() -> None:
-    async with gated(SDK_STDIO) as server:
+async def test_the_listener_waits_at_sigterm_for_its_clients_and_takes_no_new_one() -> None:
+    async with gated(LEGACY_STDIO) as server:
         link = link_to(server)
-        await link.ready(soon())
+        await link.request("tools/list", None, deadline=soon())
         server.process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(server.process.wait(), 5) == 0
+
+        async def is_refused() -> bool:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            except ConnectionRefusedError:
+                return True
+            writer.close()
+            return False
+
+        await until_async("nobody listens any more", is_refused)
+        await link.request("tools/list", None, deadline=soon())
+        assert link.starts == 1
+        assert server.process.returncode is None, "the client may have more"
+        await link.aclose()
+        assert await asyncio.wait_for(server.process.wait(), 20) == 0
+
+
+async def test_new_requests_go_to_the_pod_that_the_name_has_by_now() -> None:
+    async with gated(LEGACY_STDIO) as old, gated(LEGACY_STDIO) as new:
+        pods = [("127.0.0.1", old.port)]
+
+        lookups: list[str] = []
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            lookups.append(host)
+            return [*pods]
+
+        link = StreamClient("gated", TcpOpener("demo.team.svc", 8080, TOKEN, resolve=resolve, look_seconds=0.05))
+        await link.request("tools/list", None, deadline=soon())
+        pods[:] = [("127.0.0.1", new.port)]
+        await becomes("the process in the old pod has ended", lambda: old.servers == [])
+        await link.request("tools/list", None, deadline=soon())
+        assert len(new.servers) == 1
+        lookups.clear()
+        pods.clear()
+        await becomes("looked up again", lambda: len(lookups) > 1)
+        await link.request("tools/list", None, deadline=soon())
+        assert link.starts == 2, "a pod is kept while the name has no address"
         await link.aclose()
 
 

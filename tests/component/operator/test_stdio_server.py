@@ -72,6 +72,35 @@ async def test_a_stdio_server_with_keys_of_persons_is_listed_without_one_and_nam
         assert "DEMO_KEY" in deployment["spec"]["template"]["spec"]["containers"][0]["command"]
 
 
+async def test_pods_with_the_token_of_an_earlier_installation_are_being_replaced_and_have_not_failed(
+    world: World,
+) -> None:
+    """The log of such a pod says nothing: its gate starts no process."""
+    async with running(world), gated(SDK_STDIO, token="of-before") as old:
+        world.create("demo", SPEC)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        (token,) = world.tokens()
+        world.hosts.ports[f"demo.{world.namespace}.svc"] = old.port
+        world.pods_are("demo", 1, old=1)
+        await world.until("waits", lambda: world.is_("demo", "Verified", "Unknown", "BeingReplaced"))
+        assert world.is_("demo", "Ready", "Unknown", "BeingReplaced")
+        async with gated(SDK_STDIO, token=token) as new:
+            world.hosts.ports[f"demo.{world.namespace}.svc"] = new.port
+            world.pods_are("demo", 1)
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+
+
+async def test_a_program_that_ends_at_once_has_failed_when_its_pods_are_complete(world: World) -> None:
+    async with running(world):
+        world.create("demo", SPEC)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        (token,) = world.tokens()
+        async with gated("false", token=token) as server:
+            world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
+            world.pods_are("demo", 1)
+            await world.until("failed", lambda: world.is_("demo", "Verified", "False", "StartFailed"))
+
+
 def program_of(world: World) -> tuple[str, str]:
     """The program in the endpoint of the catalog, and its digest."""
     catalog = world.catalog("demo")

@@ -66,3 +66,31 @@ def test_a_single_replica_has_no_disruption_budget_and_leaves_its_number_to_an_a
     assert kinds[-1] == "Deployment", "pods come last"
     deployment = wanted.apply[-1][1]
     assert "replicas" not in deployment["spec"]
+
+
+@pytest.mark.parametrize(
+    ("grace", "expected"),
+    [(None, {"sleep": {"seconds": 8}}), (60, {"sleep": {"seconds": 8}}), (5, {"sleep": {"seconds": 2}}), (1, None)],
+)
+def test_a_pod_over_http_serves_on_while_its_address_is_known_and_no_longer_than_its_grace_period(
+    grace: int | None, expected: dict[str, Any] | None
+) -> None:
+    template = {} if grace is None else {"podTemplate": {"spec": {"terminationGracePeriodSeconds": grace}}}
+    spec = pod_spec({"image": {"name": "example/a:1"}, **template})
+    assert spec["containers"][0]["lifecycle"].get("preStop") == expected
+
+
+def test_a_hook_of_the_spec_stays_as_it_is() -> None:
+    hook = {"sleep": {"seconds": 4}}
+    container = {"name": "server", "lifecycle": {"preStop": hook}}
+    template = {"spec": {"terminationGracePeriodSeconds": 5, "containers": [container]}}
+    spec = pod_spec({"image": {"name": "example/a:1"}, "podTemplate": template})
+    assert spec["containers"][0]["lifecycle"]["preStop"] == hook
+
+
+def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the pods of a server."""
+    server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "team"}, "spec": spec})
+    *_, deployment = render(server, ManifestContext("fairlead-system"))
+    pods: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return pods

@@ -9,6 +9,8 @@ import pytest
 
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.condition_types import ConditionType
+from fairlead_operator.condition_assembly import conditions
 from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.deployment_status import NO_POD, add_symptom
@@ -398,3 +400,17 @@ def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() ->
     assert (down.cause, "not found" in down.message) == ("Unreachable", True)
     installing = symptom(pod(init=[{"name": "install", "state": {"running": {}}}]))
     assert add_symptom(deploying, None, installing)[0].ok is None
+
+
+def test_the_advice_about_a_server_without_pods_is_about_what_ails_its_pods() -> None:
+    """The address is right, and the network is not to blame."""
+
+    def advice(down: ConditionVerdict | None) -> str:
+        assert down is not None
+        judged = conditions({ConditionType.VERIFIED: down}, [], 1, datetime(2026, 1, 1, tzinfo=UTC))
+        return judged[0].message
+
+    up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
+    _, down = explain(up, NO_POD, symptom(pod(waiting("ImagePullBackOff", "not found"))))
+    assert "Check name, tag and registry" in advice(down)
+    assert advice(NO_POD).endswith("Look at the events and the pods of the server's Deployment.")

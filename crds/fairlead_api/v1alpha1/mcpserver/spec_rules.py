@@ -104,9 +104,13 @@ def _within_limits(resources: Any) -> bool:
 
 
 def _cel_of_each(names: tuple[str, ...], condition: str) -> str:
-    """CEL that holds if `condition`, over `NUMBER`, is true for each of the resources in requests and limits."""
+    """CEL that holds if `condition`, over `NUMBER`, is true for each of the resources in requests and limits.
+
+    Where the schema rejects a quantity, an error of the rule would only add Kubernetes' own words about it.
+    """
     return " && ".join(
         f"(!has(self.{part}) || !('{name}' in self.{part}) || "
+        f"!isQuantity(string(self.{part}['{name}'])) || "
         + condition.replace("NUMBER", f"quantity(string(self.{part}['{name}']))")
         + ")"
         for part in ("requests", "limits")
@@ -129,6 +133,7 @@ WITHIN_LIMITS: Final = ValidationRule(
     cel="!has(self.requests) || !has(self.limits) || ("
     + " && ".join(
         f"(!('{name}' in self.requests) || !('{name}' in self.limits) || "
+        f"!isQuantity(string(self.requests['{name}'])) || !isQuantity(string(self.limits['{name}'])) || "
         f"quantity(string(self.requests['{name}'])).compareTo(quantity(string(self.limits['{name}']))) <= 0)"
         for name in _COMPARED
     )

@@ -1,0 +1,205 @@
+"""Streams whose peer is about to end while another one is there, in virtual time and without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost
+from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.stream_client import (
+    ON_DEMAND,
+    ClientSide,
+    MessageStream,
+    StreamClient,
+    StreamConnection,
+    StreamOpener,
+    StreamPolicy,
+    StreamState,
+)
+from fakeprocesses import now
+
+pytestmark = [pytest.mark.looptime(start=0)]
+
+
+class PodStream:
+    """An open stream to a pod, whose server answers `ping` at once and `work` when told to."""
+
+    def __init__(self, connection: StreamConnection, pod: str, *, ends: bool) -> None:
+        self.connection = connection
+        self.pod = pod
+        self.closed = False
+        self.methods: list[str] = []
+        self.waiting: list[object] = []
+        """Ids of requests without an answer."""
+        self._ends = ends
+
+    def write(self, line: bytes) -> None:
+        message = json.loads(line)
+        self.methods.append(message["method"])
+        if self._ends:
+            self.break_off()
+        elif message["method"] in ("work", "subscriptions/listen"):
+            self.waiting.append(message["id"])
+        elif "id" in message:
+            self.answer(message["id"])
+
+    def answer(self, ident: object) -> None:
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "pod": self.pod}
+        self.connection.on_line(json.dumps({"jsonrpc": "2.0", "id": ident, "result": result}).encode())
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def break_off(self) -> None:
+        self.connection.on_end(ConnectionLost("the pod ended", sent=True))
+
+
+class PodsOpener(StreamOpener):
+    """Opens streams to `pod`; streams to the pods in `ending` are lost at their first message."""
+
+    look_seconds = 5.0
+
+    def __init__(self, pod: str, *ending: str) -> None:
+        self.pod = pod
+        self.ending = ending
+        self.after_loss: str | None = None
+        """The pod to use once a stream was lost."""
+        self.opened: list[PodStream] = []
+
+    async def open(self, connection: StreamConnection) -> PodStream:
+        self.opened.append(PodStream(connection, self.pod, ends=self.pod in self.ending))
+        self.pod = self.after_loss or self.pod
+        return self.opened[-1]
+
+    async def is_current(self, stream: MessageStream) -> bool:
+        assert isinstance(stream, PodStream)
+        return stream.pod == self.pod
+
+
+def client_of(opener: PodsOpener, policy: StreamPolicy = ON_DEMAND, side: ClientSide | None = None) -> StreamClient:
+    backoff = Backoff(lambda: 0.0, base=1.0, cap=8.0)
+    return StreamClient("a", opener, policy, side=side or ClientSide(), backoff=backoff, clock=now)
+
+
+async def pod_of(client: StreamClient, method: str = "ping") -> str:
+    """The pod that answers a request."""
+    line = await client.request(method, None, deadline=now() + 60)
+    return str(json.loads(line)["result"]["pod"])
+
+
+async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_another() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    running = asyncio.ensure_future(pod_of(client, "work"))
+    await asyncio.sleep(1)
+    opener.pod = "new"
+    await asyncio.sleep(4.5)
+    assert client.state is StreamState.IDLE, "nobody asked the new pod for anything"
+    assert await pod_of(client) == "new"
+    old, _ = opener.opened
+    assert not old.closed
+    old.answer(old.waiting[0])
+    assert await running == "old"
+    await asyncio.sleep(0.1)
+    assert old.closed, "the pod waits for the end of the stream"
+    await client.aclose()
+
+
+async def test_a_stream_without_requests_leaves_its_pod_at_once_and_stays_at_one_that_is_current() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    await client.ready(now() + 5)
+    await asyncio.sleep(60)
+    assert repr(client) == "<StreamClient a running, 1 starts>"
+    opener.pod = "new"
+    await asyncio.sleep(5.5)
+    assert repr(client) == "<StreamClient a idle, 1 starts>"
+    assert opener.opened[0].closed
+    await client.aclose()
+
+
+async def test_subscriptions_end_with_the_stream_and_are_made_again_at_another_pod() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    listening = asyncio.ensure_future(client.listen(now() + 5))
+    await asyncio.sleep(1)
+    assert opener.opened[0].waiting
+    opener.pod = "new"
+    await asyncio.sleep(5)
+    with pytest.raises(ConnectionLost, match="reached elsewhere"):
+        await listening
+    await asyncio.sleep(0.1)
+    assert opener.opened[0].closed
+    await client.aclose()
+
+
+async def test_a_pod_that_ends_before_its_last_answer_fails_that_request_alone() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    running = asyncio.ensure_future(pod_of(client, "work"))
+    await asyncio.sleep(1)
+    opener.pod = "new"
+    await asyncio.sleep(5)
+    assert await pod_of(client) == "new"
+    opener.opened[0].break_off()
+    with pytest.raises(ConnectionLost, match="the pod ended"):
+        await running
+    assert client.state is StreamState.RUNNING
+    await asyncio.sleep(0.1)
+    assert opener.opened[0].closed
+    await client.aclose()
+
+
+async def test_the_stream_of_one_client_stays_at_the_pod_that_has_its_state() -> None:
+    side = ClientSide(offering=Offering(b"{}", lambda message, answer: None))
+    client = client_of(opener := PodsOpener("old"), side=side)
+    await client.ready(now() + 5)
+    opener.pod = "new"
+    await asyncio.sleep(60)
+    assert client.state is StreamState.RUNNING
+    await client.aclose()
+
+
+async def test_requests_that_wait_for_a_process_in_a_pod_that_ends_get_one_in_another() -> None:
+    opener = PodsOpener("old", "old")
+    opener.after_loss = "new"
+    client = client_of(opener)
+    assert await asyncio.gather(*(pod_of(client) for _ in range(10))) == ["new"] * 10
+    assert client.starts == 2
+    await client.aclose()
+
+
+async def test_a_process_that_ends_in_the_only_pod_fails_what_waits_for_it() -> None:
+    client = client_of(PodsOpener("old", "old"))
+    with pytest.raises(ConnectFailed, match="the pod ended"):
+        await client.ready(now() + 5)
+    assert client.starts == 1
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("policy", "second"), [(StreamPolicy(modern=True), "server/discover"), (ON_DEMAND, "initialize")]
+)
+async def test_a_lost_stream_leads_to_the_other_era_unless_the_server_is_known_to_be_modern(
+    policy: StreamPolicy, second: str
+) -> None:
+    """The gateway has encoded its requests for the known era before the stream is opened."""
+    client = client_of(opener := PodsOpener("old", "old"), policy)
+    for _ in range(2):
+        with pytest.raises(ConnectFailed):
+            await client.ready(now() + 5)
+        await asyncio.sleep(1.1)
+    assert [stream.methods[0] for stream in opener.opened] == ["server/discover", second]
+    await client.aclose()
+
+
+async def test_streams_that_are_left_end_with_their_client() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    running = asyncio.ensure_future(pod_of(client, "work"))
+    await asyncio.sleep(1)
+    opener.pod = "new"
+    await asyncio.sleep(5)
+    await client.aclose()
+    with pytest.raises(ConnectionLost, match="was closed"):
+        await running
+    assert opener.opened[0].closed
