@@ -42,6 +42,7 @@ AnyDocument = Document | JsonDocument | TomlDocument
 JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
+EMPTY_NAME: Final = '""'
 NAMED: Final = 8
 """Maximum number of servers that a message names."""
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
@@ -271,7 +272,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     differ as well.
     """
     member = inner.partition(".")[0].partition("[")[0]
-    written = entry.original_keys.get(member)
+    written = entry.original_keys.get(inner) or entry.original_keys.get(member)
     return inner if written is None else written
 
 
@@ -294,7 +295,10 @@ def _path(entry: ConfiguredServer, inner: str) -> str:
     """Path of an entry, or of the member `inner` of it, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
     outer = ".".join(map(str, members))
-    outer = f"{outer}[{step}]" if isinstance(step, int) and not entry.name else f"{outer}.{entry.name}".lstrip(".")
+    if isinstance(step, int) and not entry.name:
+        outer = f"{outer}[{step}]"
+    else:
+        outer = f"{outer}.{entry.name or EMPTY_NAME}".lstrip(".")
     return f"{outer}.{inner}" if inner else outer
 
 
