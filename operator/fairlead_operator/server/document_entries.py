@@ -84,11 +84,19 @@ def entry_for(
     )
 
 
+_ASKING: Final = (
+    (ConditionType.PARTIALLY_INVALID, "True"),
+    (ConditionType.APPROVED, "False"),
+    (ConditionType.DEFINITIONS_CLEAN, "False"),
+)
+"""Conditions that ask for something, the most urgent first, with the status that does."""
+
+
 def _to_mend(status: McpServerStatus) -> Iterator[Condition]:
-    """Conditions of a ready server that ask for something: a part of its spec has no effect, or definitions are held
-    back.
+    """Conditions of a ready server that ask for something: a part of its spec has no effect, definitions are held back,
+    or definitions look suspicious.
     """
-    for kind, asking in ((ConditionType.PARTIALLY_INVALID, "True"), (ConditionType.APPROVED, "False")):
+    for kind, asking in _ASKING:
         condition = status.condition(kind)
         if condition is not None and condition.status == asking:
             yield condition
