@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import socket
+import sys
 import zlib
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -120,7 +121,10 @@ def _listening(port: int) -> socket.socket:
     """Socket for clients over IPv6 and IPv4; uvicorn's own socket for `::` does not accept IPv4."""
     both = socket.has_dualstack_ipv6()
     family, address = (socket.AF_INET6, "::") if both else (socket.AF_INET, ANYWHERE)
-    listening = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+    try:
+        listening = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+    except OSError as error:
+        sys.exit(f"python -m fairlead_cli.demo: cannot listen on port {port}: {error.strerror}. Give another --port")
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

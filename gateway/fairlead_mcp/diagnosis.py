@@ -85,6 +85,7 @@ _ROWS: Final = (
     _row(LineRank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
     _row(LineRank.NOISE, r"^(?:During handling of the above exception|The above exception was the direct cause)"),
     _row(LineRank.NOISE, r"^[^\s:]+:\d+: \w*Warning: |^\w*Warning: "),
+    _row(LineRank.NOISE, r"^Processing request of type \w+$"),  # log of the package mcp, without a level
     _row(LineRank.FAILURE, r": (?:can't open file |No module named )"),
     # Go, Rust, Java
     _row(LineRank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
@@ -177,6 +178,12 @@ _UNFINISHED: Final = re.compile(
     r"[\[{:(]$|^\S*ValidationError: .* for \S+$|^An executable named \S+ is not provided by package \S+\.$"
 )
 """Lines whose reason goes on in the next lines; uvx lists the executables that there are, and what to write."""
+_UNKNOWN_REQUEST: Final = re.compile(r"^(?:.*\W)?Failed to validate request: \d+ validation errors? for ClientRequest$")
+"""Log of version 1 of the package mcp about a request that it does not know, such as `server/discover`. The server goes
+on running.
+"""
+_UNKNOWN_REQUEST_DETAIL: Final = re.compile(r"^\s+\S|^\w+Request\.[\w.]+$")
+_USAGE: Final = re.compile(r"^\s*usage:\s+\S", re.IGNORECASE)
 _GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
 _GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(
@@ -190,11 +197,24 @@ def diagnosis(lines: Iterable[str]) -> str:
     Empty if no line says so. Returns at most `MOST_CHARACTERS`; the caller has to remove control characters.
     """
     best = _Statement(LineRank.NOISE, "")
-    for statement in _statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:])):
+    for statement in _without_help(_statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:]))):
         if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
     text = " ".join(_TIME.sub("", best.text.strip()).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _without_help(statements: Iterable[_Statement]) -> list[_Statement]:
+    """Remove the text of a help from its usage line on, except failures and what the program printed last. The usage
+    line stays, as a program that prints nothing else misses arguments.
+    """
+    listed = [statement for statement in statements if statement.text.strip()]
+    at = next((index for index, statement in enumerate(listed) if _USAGE.match(statement.text)), None)
+    if at is None:
+        return listed
+    told = [statement for statement in listed[at + 1 : -1] if statement.rank >= LineRank.FAILURE]
+    last = [statement for statement in listed[at + 1 :][-1:] if statement.rank >= LineRank.COMPLAINT]
+    return [*listed[:at], _Statement(LineRank.PLAIN, listed[at].text), *told, *last]
 
 
 def _flat(lines: list[str]) -> list[str]:
@@ -208,7 +228,9 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
     at, ignored = 0, False
     while at < len(lines):
         line = lines[at]
-        if _NPM_LINE.match(line):
+        if _UNKNOWN_REQUEST.match(line):
+            at = _while(lines, at + 1, _UNKNOWN_REQUEST_DETAIL)
+        elif _NPM_LINE.match(line):
             end = _while(lines, at, _NPM_LINE)
             yield _Statement(LineRank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
             at = end

@@ -26,7 +26,7 @@ from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
-from fairlead_mcp.npm_logs import npm_failure
+from fairlead_mcp.npm_logs import npm_failure, unreached_registry
 from fairlead_mcp.package_caches import is_cached
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
 from fairlead_mcp.waiting import wait_until_set
@@ -158,21 +158,33 @@ class DirectLauncher:
             events.on_step(f"waiting to fetch {wrapped.package}: {FETCHES} other packages are fetched first")
         try:
             async with self._fetches:
-                events.on_step(f"fetching {wrapped.package} with {wrapped.kind}")
-                return await self._find_program(wrapped, environment, spec, events)
+                step = f"fetching {wrapped.package} with {wrapped.kind}"
+                events.on_step(step)
+                return await self._find_program(wrapped, environment, spec, events, step)
         finally:
             events.on_step("")
 
     async def _find_program(
-        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
+        self,
+        wrapped: Wrapper,
+        environment: Mapping[str, str],
+        spec: ChildSpec,
+        events: ProcessObserver,
+        step: str = "",
     ) -> Start | Process | None:
+        """Run the wrapper with the script in place of the program. `step` is the step that `events` was told last."""
         with _script(wrapped, environment) as (path, mark):
             observer = _WrapperObserver(events, mark, withhold=wrapped.kind == "uvx")
             npx_environment = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
             began = time.time()
-            process = await self._run(
-                wrapped.probe(path), npx_environment, spec.cwd, observer, self._seconds, FETCH_SECONDS
-            )
+            watch = _RegistryWatch(wrapped, environment, events, step) if wrapped.kind == "npx" else None
+            try:
+                process = await self._run(
+                    wrapped.probe(path), npx_environment, spec.cwd, observer, self._seconds, FETCH_SECONDS, watch
+                )
+            finally:
+                if watch is not None:
+                    watch.end()
         if observer.answer is None:
             if wrapped.kind == "uvx" or observer.end == "exited with code 0":
                 return None  # the probe differs from the user's command: let the command itself succeed or fail
@@ -195,10 +207,12 @@ class DirectLauncher:
         observer: _WrapperObserver,
         seconds: float,
         most: float = 0.0,
+        watch: _RegistryWatch | None = None,
     ) -> Process:
         """Run a program until it has answered or ended, then stop it with its descendants.
 
-        The limit is `seconds`, or `most` seconds as long as the program keeps writing files.
+        The limit is `seconds`, or `most` seconds as long as the program keeps writing files. `watch` checks meanwhile
+        what the program waits for.
         """
         process = await self._inner.start(argv, environment, cwd, observer)
         clock = asyncio.get_running_loop().time
@@ -206,6 +220,8 @@ class DirectLauncher:
         written = 0
         try:
             while not await wait_until_set(observer.done, min(seconds / 4, _CHECK_SECONDS)):
+                if watch is not None:
+                    await watch.check()
                 now, bytes_ = clock(), process.written
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
                     moved, written = now, bytes_
@@ -218,6 +234,32 @@ class DirectLauncher:
             # shielded, as a cancellation must not leave the process half stopped
             await asyncio.shield(asyncio.ensure_future(process.stop(END_SECONDS)))
         return process
+
+
+class _RegistryWatch:
+    """Reports as a step that an `npx` waits for a registry that it cannot reach, until it has reached it or ended."""
+
+    def __init__(self, wrapped: Wrapper, environment: Mapping[str, str], events: ProcessObserver, step: str) -> None:
+        """`step`: the step that is reported otherwise."""
+        self._wrapped = wrapped
+        self._environment = environment
+        self._events = events
+        self._step = step
+        self._began = time.time()
+        self._words = ""
+
+    async def check(self) -> None:
+        """Read npm's log."""
+        self._show(await asyncio.to_thread(unreached_registry, self._wrapped, self._environment, self._began))
+
+    def end(self) -> None:
+        """Report the usual step again."""
+        self._show("")
+
+    def _show(self, words: str) -> None:
+        if words != self._words:
+            self._words = words
+            self._events.on_step(words or self._step)
 
 
 class _WrapperObserver:

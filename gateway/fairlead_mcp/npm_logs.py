@@ -1,7 +1,7 @@
-"""Finds in npm's debug log why an `npx` failed that printed nothing.
+"""Finds in npm's debug log why an `npx` failed that printed nothing, and what a running one waits for.
 
-`npm exec` prints nothing about an install script that fails. npm writes a log of each run into `logs-dir`, by default
-`_logs` in its cache, and keeps the last ten (npm documentation, logging).
+`npm exec` prints nothing about an install script that fails, nor about a registry that it cannot reach. npm writes a
+log of each run into `logs-dir`, by default `_logs` in its cache, and keeps the last ten (npm documentation, logging).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from fairlead_mcp.package_caches import npm_cache, npm_setting
 from fairlead_mcp.wrappers import Wrapper
@@ -25,6 +26,9 @@ _FAILED: Final = re.compile(
     r"^\d+ info run (?P<package>\S+) (?P<script>\w+) (?:\S+ )?\{ code: (?P<code>[1-9]\d*), signal: ", re.MULTILINE
 )
 _ERROR: Final = re.compile(r"^\d+ error (?!code |path |command |signal )(?P<text>\S.*)$", re.MULTILINE)
+_REQUEST: Final = re.compile(r"^\d+ http (?:fetch|cache) .*$", re.MULTILINE)
+_UNREACHED: Final = re.compile(r"^\d+ http fetch GET (?P<url>\S+) attempt \d+ failed with (?P<code>\w+)$")
+"""Line about a request without a response. npm repeats it, by default after 10 and 60 s."""
 
 
 def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) -> str:
@@ -43,6 +47,24 @@ def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) 
             return f"npx printed nothing: {script}. npm's log is {log}"
         if error := _ERROR.search(text):
             return f"npx printed nothing; error in npm's log {log}: {error['text']}"
+    return ""
+
+
+def unreached_registry(wrapped: Wrapper, environment: Mapping[str, str], began: float) -> str:
+    """Explain what an `npx` that was started at `began` (Unix time in seconds) waits for, if its last request did not
+    reach the registry; else empty. Blocks, as it reads files.
+    """
+    for log in _logs(environment, began):
+        try:
+            requests = _REQUEST.findall(_read(log, wrapped.package))
+        except OSError:
+            continue
+        if requests and (unreached := _UNREACHED.match(requests[-1])):
+            host = urlsplit(unreached["url"]).hostname
+            return (
+                f"npx cannot reach {host} ({unreached['code']}) and tries again for more than a minute; if the package "
+                "is in npm's cache, npm_config_offline=true in env starts it without the network"
+            )
     return ""
 
 

@@ -93,7 +93,10 @@ def advise(words: str) -> str:
 
 def _advice_for(words: str) -> str | None:
     if _OLDER_MCP.search(words):
-        return "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
+        return (
+            "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name; "
+            "elsewhere, install 'mcp<2' for it"
+        )
     if lowest := _LOWEST_PYTHON.search(words):
         return f"with uvx, put --python {lowest[1]} in front of the server's name"
     if _MISSING_BUILTIN.search(words):

@@ -21,7 +21,7 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
 _CHECKED_FOR_PLACEHOLDERS: Final = ("headers", "env", "apiKey", "oauth", "auth", OWN)
 """Keys whose values are checked for placeholders."""
-_KEYS_OF_VARIABLE_NAMES: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
+_KEYS_OF_VARIABLE_NAMES: Final = frozenset({"api_key_env", "bearer_token_env_var", "env_http_headers", "env_keys"})
 """Keys of client files whose values are names of variables. Such a value cannot contain a default."""
 _RESOLVED_BY_PROGRAM: Final = "args"
 """Key in whose values variables of the entry's own `env` are not resolved. The program, such as mcp-remote, resolves
@@ -64,7 +64,9 @@ class EntryReader:
         dialect: str,
         original_keys: Mapping[str, str],
     ) -> None:
-        """`original_keys`: original key of each key of `content` that has another name in the file."""
+        """`original_keys`: original key of each key of `content` that has another name in the file, and original path
+        of each path, such as `headers.Authorization`, whose value has another key than the rest of its object.
+        """
         self._content = content
         self._original_keys = original_keys
         self._environ = environ
@@ -149,7 +151,7 @@ class EntryReader:
                 self.remarks.append(Remark(field, remark, stops=False))
             return interpolate(value, self._variables(value, member))
         except UnsetVariable as error:
-            raise EntryProblem(field, self._missing(error, member), Cause.VARIABLE_NOT_SET) from error
+            raise EntryProblem(field, self._missing(error, field, member), Cause.VARIABLE_NOT_SET) from error
         except AskedForValue as error:
             raise EntryProblem(field, str(error)) from error
 
@@ -162,8 +164,9 @@ class EntryReader:
             variables |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in variables}
         return {**variables, **self._around.variables, **self._environ}
 
-    def _missing(self, error: UnsetVariable, member: str) -> str:
-        if self._original_keys.get(member) in _KEYS_OF_VARIABLE_NAMES:
+    def _missing(self, error: UnsetVariable, field: str, member: str) -> str:
+        original = self._original_keys.get(field) or self._original_keys.get(member, "")
+        if original.partition(".")[0] in _KEYS_OF_VARIABLE_NAMES:
             return error.lack
         editors = [name for name in error.names if name in EDITOR_VARIABLES]
         if not editors:

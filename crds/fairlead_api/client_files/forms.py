@@ -356,7 +356,7 @@ def _with_token_of_theia(content: dict[str, Any], original_keys: dict[str, str])
     """Theia sends `serverAuthToken` in the header that `serverAuthTokenHeader` names, else as a bearer token."""
     token, header = content.pop("serverAuthToken"), content.pop("serverAuthTokenHeader", None)
     if header and isinstance(headers := content.get("headers") or {}, Mapping):
-        original_keys["headers"] = "serverAuthToken"
+        original_keys[f"headers.{header}"] = "serverAuthToken"
         return {**content, "headers": {**headers, str(header): token}}
     original_keys["apiKey"] = "serverAuthToken"
     return {**content, "apiKey": token}
@@ -419,7 +419,7 @@ def _vibe(entry: Any) -> NormalizedEntry:
     header = str(content.pop("api_key_header", "Authorization"))
     value = str(content.pop("api_key_format", "Bearer {token}")).replace("{token}", f"${{{variable}}}")
     content["headers"] = {**(content.get("headers") or {}), header: value}
-    return NormalizedEntry(content, {**normalized.original_keys, "headers": "api_key_env"})
+    return NormalizedEntry(content, {**normalized.original_keys, f"headers.{header}": "api_key_env"})
 
 
 def _zed(entry: Any) -> NormalizedEntry:
@@ -451,8 +451,10 @@ def _goose(entry: Any) -> NormalizedEntry:
     normalized = _rename(entry, names)
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
-        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **(content.get("env") or {})}
-        return NormalizedEntry(content, {**normalized.original_keys, "env": "env_keys"})
+        given = content.get("env") or {}
+        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **given}
+        passed = {f"env.{key}": "env_keys" for key in keys if str(key) not in given}
+        return NormalizedEntry(content, {**normalized.original_keys, **passed})
     return NormalizedEntry(content, normalized.original_keys)
 
 
@@ -475,11 +477,10 @@ def _codex(entry: Any) -> NormalizedEntry:
     headers = dict(content.get("headers") or {})
     if isinstance(variables := content.pop("env_http_headers", None), Mapping):
         headers |= {str(name): f"${{{variable}}}" for name, variable in variables.items()}
-        original_keys.setdefault("headers", "env_http_headers")
+        original_keys |= {f"headers.{name}": f"env_http_headers.{name}" for name in variables}
     if token := content.pop("bearer_token_env_var", None):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-        # errors about an unset variable name this key: `http_headers` contains plain values, not variables
-        original_keys["headers"] = "bearer_token_env_var"
+        original_keys["headers.Authorization"] = "bearer_token_env_var"
     if headers:
         content["headers"] = headers
     return NormalizedEntry(content, original_keys)

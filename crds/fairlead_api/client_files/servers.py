@@ -68,7 +68,8 @@ class ConfiguredServer:
     resource: str = ""
     """Name of the entry's McpServer; empty stands for `resource_name(name)`."""
     original_keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of `content` that have another name in the client's file, each with that original name."""
+    """Keys of `content` that have another name in the client's file, each with that original name; also paths, such
+    as `headers.Authorization`, with their original path."""
     unserved: str | None = None
     """Why Fairlead cannot serve the entry; None if it can. Some entries can only be run by their client."""
     cwd: str | None = None
@@ -177,6 +178,8 @@ def translate(
     if not isinstance(content, Mapping):
         raise EntryProblem("", "must be an object with command or url")
     if not entry.name:
+        if isinstance(entry.path[-1], str):
+            raise EntryProblem("", "has an empty name: give the server a name")
         raise EntryProblem("name", "is missing: each server of a list has a name, or an id")
     if entry.unserved:
         raise EntryProblem("", f"{entry.unserved}: remove it, or disable it, for Fairlead")

@@ -50,8 +50,8 @@ _UNFILLED: Final = re.compile(
 _UNFILLED_PART: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 REPLACE_IT: Final = "replace it by the value, or by ${NAME} for an environment variable"
 _PLACEHOLDER: Final = re.compile(
-    r"(?:(?:Bearer|Basic|token)\s+)?(?:<[^<>]+>|\[[A-Z_ -]+\]|(?:your|insert|enter|replace)[-_ ][\w -]*|[\w-]*_here|"
-    r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,})|(?:[a-z]:)?[\\/]?(?:absolute[\\/])?path[\\/]to[\\/].*)",
+    r"(?:(?:Bearer|Basic|token)\s+)?(?:<[^<>]+>|\[[A-Z_ -]+\]|(?:(?:[a-z]+[-_])?your|insert|enter|replace)[-_ ][\w -]*|"
+    r"[\w-]*_here|change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,})|(?:[a-z]:)?[\\/]?(?:absolute[\\/])?path[\\/]to[\\/].*)",
     re.IGNORECASE,
 )
 

@@ -15,6 +15,7 @@ from fairlead_cli.output import Output, print_json, printable, remark
 from fairlead_cli.proxies import is_this_machine
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.waiting import attempts, spinner
+from fairlead_cli.wording import ready_to_paste
 
 SIGN_IN_SECONDS: Final = 600.0
 """Time after which the gateway's link ends."""
@@ -51,7 +52,7 @@ def run_login(
     if output is Output.json:
         print_json(state)
     else:
-        print(text)
+        print(ready_to_paste(text))
 
 
 def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:

@@ -104,7 +104,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         is_empty = server["state"] == READY and server.get("tools") == 0 and "restarts" in server
         if is_empty and not message:
             name = server["server"]
-            message = f"{name} lists no tools; if it should have some, its output may say why: fairlead logs {name}"
+            message = f"{name} offers no tools: its entry leaves them out, or its output says why: fairlead logs {name}"
         if message:
             lines += ["", message]
         if last_words and last_words not in message and (is_empty or server["state"] != READY):

@@ -25,7 +25,7 @@ from fairlead_operator.server.document_entries import state_of
 
 MAX_TIER_CHANGES: Final = 100
 """Maximum number of recent tier changes that are stored; older changes are only counted."""
-
+CHOSEN_TOOLS: Final = "the lists of tools in its entry (tools, disabledTools and the like) leave none to offer"
 READING_SECONDS: Final = 10.0
 """Time for which a server whose user has signed in counts as starting, while the gateway reads its tools with the
 user's grant.
@@ -202,7 +202,8 @@ class Board:
             return
         row = row_for(server.key, status, self._tools_of(server.key))
         if row.state == "ready" and not (row.tools or row.message) and self._starts_of(row.key):
-            row = replace(row, message=f"its output may say why: fairlead logs {row.name}")
+            chosen = server.spec.discovery.tools != "All" or not all(tool.enabled for tool in server.spec.tools)
+            row = replace(row, message=CHOSEN_TOOLS if chosen else f"its output may say why: fairlead logs {row.name}")
         if self._rows.get(server.key) != row:
             self._put(row)
             self._on_change()

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Final
 
 from fairlead_api.client_files.known_clients import CLIENTS
 
 KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 """Environment variable with a key, which the commands of `fairlead` read too."""
+_MAKE_KEY: Final = "fairlead keys create NAME"
 
 
-def client_lines(url: str, *, wants_key: bool = False, signs_in: bool = False) -> list[tuple[str, str]]:
+def keys_command(key_file: Path | None) -> str:
+    """Command that makes a key in the gateway's own file of keys; the file is named because `fairlead keys` writes to
+    the current folder otherwise."""
+    return _MAKE_KEY if key_file is None else f"{_MAKE_KEY} --file {shlex.quote(str(key_file.absolute()))}"
+
+
+def client_lines(
+    url: str,
+    *,
+    wants_key: bool = False,
+    signs_in: bool = False,
+    make_key: str = _MAKE_KEY,
+) -> list[tuple[str, str]]:
     """Names of clients, each with the command or configuration that connects it. With `wants_key`, the gateway needs a
     credential, which each client takes from KEY_VARIABLE. The Inspector is left out then, because its releases for
     Node.js 20 cannot send a credential. With `signs_in`, people sign clients in by the URL alone, and only the
-    commands of `fairlead` need a key.
+    commands of `fairlead` need a key. `make_key` is the command for a key that this gateway takes.
     """
     in_file = wants_key and not signs_in
     entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if in_file else None)
     word = shlex.quote(url)  # quoted, because zsh treats the brackets of an IPv6 address as a pattern
     header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if in_file else ""
     first = "for fairlead" if signs_in else "first"
-    key = ("Key", f"export {KEY_VARIABLE}=… {first}; `fairlead keys create NAME` makes a key")
+    key = ("Key", f"export {KEY_VARIABLE}=… {first}; `{make_key}` makes a key")
     inspector = ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list")
     return [
         *([key] if in_file else []),

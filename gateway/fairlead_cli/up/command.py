@@ -440,6 +440,7 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
         client_files_command=client_files,
         console=console,
         wants_key=wants_key,
+        key_file=gateway.settings.identity.api_keys,
         sign_in=gateway.settings.identity.public_url.rstrip("/") + "/mcp" if signs_in else "",
     )
 

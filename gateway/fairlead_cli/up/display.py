@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from rich.console import Console
@@ -21,7 +22,7 @@ from rich.text import Text
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import STARTING_STATES, Board, Row, TierChange, plain_name
-from fairlead_cli.up.clients import client_lines, model_lines
+from fairlead_cli.up.clients import client_lines, keys_command, model_lines
 from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 from fairlead_cli.up.sign_in_keys import SignInKeys
@@ -54,6 +55,8 @@ class Addresses:
     """
     wants_key: bool = False
     """Whether clients need a credential."""
+    key_file: Path | None = None
+    """File of the keys that clients may use; None if the gateway has no such file."""
     sign_in: str = ""
     """URL of the MCP endpoint at which people sign clients in; empty if they cannot."""
 
@@ -336,7 +339,9 @@ def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = ((CONSOLE, addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.client_files_command),) if addresses.client_files_command else ()
     url, signs_in = addresses.sign_in or addresses.mcp, bool(addresses.sign_in)
-    clients = client_lines(url, wants_key=addresses.wants_key, signs_in=signs_in)
+    clients = client_lines(
+        url, wants_key=addresses.wants_key, signs_in=signs_in, make_key=keys_command(addresses.key_file)
+    )
     return (
         *console,
         *clients,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_api.documents.catalog import TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, TcpEndpoint
 from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
@@ -33,7 +33,7 @@ def before_first_answer(shown: McpServerStatus, state: DiscoveryState, now: floa
         return state.failure.verdict()
     if until_silent(state, now) > 0:
         return FIRST_DISCOVERY
-    return PROCESS_SILENT if isinstance(state.target.endpoint, TcpEndpoint) else SILENT
+    return PROCESS_SILENT if isinstance(state.target.endpoint, ChildEndpoint | TcpEndpoint) else SILENT
 
 
 def until_silent(state: DiscoveryState, now: float) -> float:

@@ -42,6 +42,7 @@ AnyDocument = Document | JsonDocument | TomlDocument
 JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
+EMPTY_NAME: Final = '""'
 MAX_NAMED: Final = 8
 """Maximum number of servers that a message names."""
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
@@ -275,7 +276,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     differ too.
     """
     member = inner.partition(".")[0].partition("[")[0]
-    original = entry.original_keys.get(member)
+    original = entry.original_keys.get(inner) or entry.original_keys.get(member)
     return inner if original is None else original
 
 
@@ -298,7 +299,10 @@ def _path(entry: ConfiguredServer, inner: str) -> str:
     """Path of an entry, or of its member `inner`, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
     outer = ".".join(map(str, members))
-    outer = f"{outer}[{step}]" if isinstance(step, int) and not entry.name else f"{outer}.{entry.name}".lstrip(".")
+    if isinstance(step, int) and not entry.name:
+        outer = f"{outer}[{step}]"
+    else:
+        outer = f"{outer}.{entry.name or EMPTY_NAME}".lstrip(".")
     return f"{outer}.{inner}" if inner else outer
 
 

@@ -85,11 +85,19 @@ def entry_for(
     )
 
 
+_PROBLEM_STATUSES: Final = (
+    (ConditionType.PARTIALLY_INVALID, "True"),
+    (ConditionType.APPROVED, "False"),
+    (ConditionType.DEFINITIONS_CLEAN, "False"),
+)
+"""Conditions that a user should act on, the most urgent first, with the status that requires it."""
+
+
 def _problems_while_ready(status: McpServerStatus) -> Iterator[Condition]:
-    """Conditions of a ready server that a user should act on: a part of its spec has no effect, or definitions are
-    held back.
+    """Conditions of a ready server that a user should act on: a part of its spec has no effect, definitions are held
+    back, or definitions look suspicious.
     """
-    for kind, problem_status in ((ConditionType.PARTIALLY_INVALID, "True"), (ConditionType.APPROVED, "False")):
+    for kind, problem_status in _PROBLEM_STATUSES:
         condition = status.condition(kind)
         if condition is not None and condition.status == problem_status:
             yield condition

@@ -73,8 +73,9 @@ wait $NC
 """
 """Script of PID 1 in the container. Its arguments are the interval of `watch` in seconds, and the command line of `nc`.
 `nc` is started before the script sets variables, because servers would inherit them. As PID 1, `nc` itself would ignore
-SIGTERM; when this script ends, the kernel ends all other processes of the container. At SIGTERM it stops listening, and waits for the processes of connections, whose
-clients end them when their requests are answered (`fairlead_mcp.tcp`), until Kubernetes kills it.
+SIGTERM; when this script ends, the kernel ends all other processes of the container. At SIGTERM it stops listening and
+waits for the processes of connections, whose clients end them when their requests are answered (`fairlead_mcp.tcp`),
+until Kubernetes kills it.
 
 `watch` ends processes without a client, because a program that does not read its standard input does not notice that
 its connection was closed. It looks for descendants of `nc` whose standard input is a TCP socket that the peer has

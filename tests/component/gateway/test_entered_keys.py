@@ -24,6 +24,7 @@ from fairlead_cli.access.signing_in import run_login
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
+from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import resolve_by_dns
@@ -302,8 +303,12 @@ async def test_login_takes_the_key_from_a_variable(
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False, key=source)
         assert capsys.readouterr().out == "Your key for default/keyed is stored.\n"
         assert await whoami(gateway, call_of()) == "alice"
+        NAMED_URL.set("http://other/mcp")  # as of --url; in the context of this test alone
         await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False)
-        assert "You have entered a key for default/keyed" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert (
+            "You have entered a key for default/keyed; `fairlead logout --url http://other/mcp default/keyed`" in told
+        )
         absent = EnteredKeySource("OF_NOBODY")
         with pytest.raises(Failure, match="OF_NOBODY is not set"):
             await asyncio.to_thread(run_login, at(gateway), "keyed", Output.table, browser=False, key=absent)

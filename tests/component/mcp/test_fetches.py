@@ -1,4 +1,4 @@
-"""First starts of packages that have to be fetched, with a fake `uvx` that fetches nothing."""
+"""First starts of packages that have to be fetched, with a fake `uvx` and a fake `npx` that fetch nothing."""
 
 from __future__ import annotations
 
@@ -97,6 +97,37 @@ async def test_a_start_that_waits_for_a_package_tells_that_it_is_fetched_or_wait
     for process in await asyncio.gather(*starts):
         await process.stop(1.0)
     assert [heard.steps[-1] for heard in listeners] == [""] * len(cold)
+    await inner.aclose()
+
+
+NPX = """\
+#!/bin/sh
+log=$npm_config_logs_dir/a-debug-0.log
+mkdir -p "$npm_config_logs_dir"
+echo '7 verbose argv "exec" "--yes" "--" "there"' > "$log"
+echo '8 http fetch GET https://registry.example/there attempt 1 failed with ENOTFOUND' >> "$log"
+while [ ! -e "$WORLD/go" ]; do sleep 0.05; done
+npm_lifecycle_event=npx "$npm_config_script_shell" -c there
+"""
+
+
+async def test_an_npx_that_cannot_reach_the_registry_tells_what_it_waits_for_until_it_goes_on(tmp_path: Path) -> None:
+    world(tmp_path, "there")
+    program = tmp_path / "npm" / "bin" / "npx-cli.js"
+    program.parent.mkdir(parents=True)
+    program.write_text(NPX)
+    program.chmod(0o755)
+    (tmp_path / "npm" / "package.json").write_text('{"name": "npm", "version": "11.0.0"}')
+    (tmp_path / "bin" / "npx").symlink_to(program)
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "WORLD": str(tmp_path), "npm_config_logs_dir": f"{tmp_path}/logs"}
+    inner, heard = SubprocessLauncher(), Heard()
+    start = ChildSpec.of("npx", ["-y", "there"], env, str(tmp_path))
+    launch = asyncio.ensure_future(DirectLauncher(inner, seconds=4.0).launch(start, heard))
+    await eventually(lambda: any("npx cannot reach registry.example (ENOTFOUND)" in step for step in heard.steps))
+    (tmp_path / "go").touch()
+    await (await launch).stop(1.0)
+    assert heard.steps[0] == heard.steps[2] == "fetching there with npx"
+    assert heard.steps[-1] == ""
     await inner.aclose()
 
 

@@ -203,6 +203,16 @@ async def test_the_commands_show_and_end_the_accounts_of_a_laptops_owner(tmp_pat
     assert [each[:2] for each in nothing] == [(0, "you have not signed in at a server\n")] * 2
 
 
+async def test_the_page_of_accounts_says_which_account_is_a_key(tmp_path: Path) -> None:
+    async with gateway_with_keys(tmp_path) as gateway:
+        assert gateway.grants is not None
+        key = StoredGrant(issuer="", client_id="", refresh_token="", holder="ben", user_key="secret-key")
+        await gateway.grants.write(GrantKey(b"key:ben", SENTRY), key)
+        page = await visit(gateway, PAGE, cookie=await sign_in(gateway, BEN))
+    assert page.body.decode().count('data-label="Provider">(a key)</td>') == 1
+    assert page.body.decode().count('data-label="Provider">https://as.example.com</td>') == 1
+
+
 async def test_the_page_of_accounts_ends_an_account(tmp_path: Path) -> None:
     async with gateway_with_keys(tmp_path) as gateway:
         cookie = await sign_in(gateway, ANN)

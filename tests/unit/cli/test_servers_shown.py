@@ -73,7 +73,7 @@ def test_a_process_that_lists_no_tools_is_told_with_its_last_output() -> None:
     empty = {**READY, "tools": 0, "lastWords": "[CRITICAL] the document cannot be read"}
     assert details([empty]) == [
         "",
-        "default/time lists no tools; if it should have some, its output may say why: fairlead logs default/time",
+        "default/time offers no tools: its entry leaves them out, or its output says why: fairlead logs default/time",
         "  last output: [CRITICAL] the document cannot be read",
     ]
     without_process = {name: value for name, value in empty.items() if name not in ("restarts", "lastWords")}

@@ -6,9 +6,11 @@ import fcntl
 import io
 import json
 import shlex
+import socket
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,9 +23,10 @@ from fairlead_api.v1alpha1.causes import REASON_OF, Cause, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_cli.demo import main as run_demo
 from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure
-from fairlead_cli.up.board import READING_SECONDS, Board, row_for
+from fairlead_cli.up.board import CHOSEN_TOOLS, READING_SECONDS, Board, row_for
 from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
 from fairlead_cli.up.command import UpOptions, is_own_address
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
@@ -89,6 +92,15 @@ def test_a_process_that_lists_no_tools_names_the_command_that_shows_its_output()
         "ready, 0 tools: its output may say why: fairlead logs local",
         "ready, 0 tools",
     ]
+
+
+def test_a_process_whose_tools_are_all_left_out_by_its_entry_is_told_so() -> None:
+    empty = Board(lambda key: (), lambda: None, starts_of=lambda key: 1)
+    hidden: dict[str, Any] = {"tools": [{"name": "a", "enabled": False}]}
+    for name, chosen in (("excluded", hidden), ("listed", {"discovery": {"tools": "Named"}})):
+        manifest = {"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"], **chosen}}
+        empty.on_status(McpServer.model_validate(manifest), status("True", "Verified"))
+    assert [row.text for row in empty.rows] == [f"ready, 0 tools: {CHOSEN_TOOLS}"] * 2
 
 
 def server(name: str) -> McpServer:
@@ -253,6 +265,12 @@ def test_the_lines_of_a_gateway_with_keys_take_the_key_from_a_variable() -> None
     assert entry["headers"] == {"Authorization": f"Bearer ${{env:{KEY_VARIABLE}}}"}
 
 
+def test_the_command_that_makes_a_key_names_the_gateways_file_of_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path("/srv/my state/keys.json")
+    PlainLines().show_addresses(Addresses(URL, "", wants_key=True, key_file=file))
+    assert f"`fairlead keys create NAME --file '{file}'` makes a key" in capsys.readouterr().out
+
+
 def test_the_lines_of_a_gateway_at_which_people_sign_in_have_the_url_alone() -> None:
     url = "https://tools.example.com/mcp"
     lines = dict(client_lines(url, wants_key=True, signs_in=True))
@@ -369,3 +387,11 @@ def test_grants_outlive_a_run_also_without_a_state_folder(tmp_path: Path) -> Non
     assert grants_folder(None, {"XDG_STATE_HOME": "/s"}) == Path("/s/fairlead/grants")
     assert grants_folder(None, {}).parts[-4:] == (".local", "state", "fairlead", "grants")
     assert grants_folder(None, {"XDG_STATE_HOME": "relative"}) == grants_folder(None, {})
+
+
+def test_a_demo_server_whose_port_is_taken_says_so_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("sys.argv", ["demo", "--port", str(port)])
+        with pytest.raises(SystemExit, match=f"cannot listen on port {port}: .* Give another --port"):
+            run_demo()

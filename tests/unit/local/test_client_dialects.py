@@ -122,6 +122,7 @@ def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
         ("<your-token>", "looks like a placeholder"),
         ("YOUR_API_KEY", "looks like a placeholder"),
         ("Bearer your-token", "looks like a placeholder"),
+        ("xoxb-your-bot-token", "looks like a placeholder"),
         ("changeme", "looks like a placeholder"),
         ("/path/to/your/gcp-oauth.keys.json", "looks like a placeholder"),
     ],
@@ -445,6 +446,34 @@ def test_a_variable_that_codex_takes_a_token_from_and_that_is_not_set_is_named_w
     (problem,) = read(text, "/home/me/.codex/config.toml").problems
     assert (problem.line, problem.field) == (3, "mcp_servers.figma.bearer_token_env_var")
     assert problem.message == "environment variable FIGMA is not set: set it"
+
+
+def test_of_several_variables_that_codex_takes_headers_from_each_is_named_with_its_own_key() -> None:
+    server = '[mcp_servers.figma]\nurl = "http://x/mcp"\nbearer_token_env_var = "PATH"\n'
+    file = "/home/me/.codex/config.toml"
+    (problem,) = read(server + 'env_http_headers = {"X-Team" = "TEAM"}\n', file, PATH="/bin").problems
+    assert problem.field == "mcp_servers.figma.env_http_headers.X-Team"
+    assert problem.message == "environment variable TEAM is not set: set it"
+    (problem,) = read(server + 'http_headers = {A = "${TEAM}"}\n', file, PATH="/bin").problems
+    assert (problem.line, problem.field) == (4, "mcp_servers.figma.http_headers")
+
+
+def test_a_variable_that_vibe_takes_a_key_from_and_that_is_not_set_is_told_without_a_default() -> None:
+    text = '[[mcp_servers]]\nname = "a"\nurl = "http://x/mcp"\napi_key_env = "VIBE_KEY"\n'
+    (problem,) = read(text, "/home/me/.vibe/config.toml").problems
+    assert problem.field.endswith(".api_key_env")
+    assert problem.message == "environment variable VIBE_KEY is not set: set it"
+
+
+def test_a_value_beside_the_variables_that_goose_names_is_told_with_its_own_key() -> None:
+    text = "extensions: {a: {type: stdio, cmd: x, enabled: true, env_keys: [PATH], envs: {B: '${MISSING}'}}}"
+    (problem,) = read(text, "/home/me/.config/goose/config.yaml", PATH="/bin").problems
+    assert problem.field == "extensions.a.envs"
+
+
+def test_a_server_of_an_object_with_an_empty_name_is_told_as_that() -> None:
+    (problem,) = read('{"mcpServers": {"": {"command": "x"}}}', "/home/me/.cursor/mcp.json").problems
+    assert (problem.field, problem.message) == ('mcpServers.""', "has an empty name: give the server a name")
 
 
 def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_default() -> None:

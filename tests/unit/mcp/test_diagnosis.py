@@ -131,3 +131,34 @@ def test_the_cause_below_an_error_of_node_says_more_than_the_error() -> None:
     )
     assert diagnosis(printed) == "Error: getaddrinfo ENOTFOUND mcp.example.com"
     assert diagnosis((*printed[:4], "  [cause]: TypeError: bad port {")) == "TypeError: bad port"
+
+
+def test_a_help_is_told_by_its_usage_line_and_not_by_a_sentence_of_its_text() -> None:
+    printed = (
+        "Notes Server",
+        "Usage: notes-mcp <folder> [folder ...]",
+        "Requirements:",
+        "- Paths cannot overlap",
+        "initialize it properly. This creates the required configuration.",
+        "Examples:",
+        "  # Invalid paths:",
+        "  notes-mcp ~/   # home",
+    )
+    assert diagnosis(printed) == "Usage: notes-mcp <folder> [folder ...]"
+    assert diagnosis((*printed, "Missing required argument: folder")) == "Missing required argument: folder"
+    assert diagnosis(("Please provide a folder", *printed)) == "Please provide a folder"
+    assert diagnosis((*printed[:4], "Error: no folder", *printed[4:])) == "Error: no folder"
+
+
+def test_a_request_that_version_1_of_the_package_mcp_does_not_know_is_never_the_reason() -> None:
+    printed = [
+        "Failed to validate request: 31 validation errors for ClientRequest",
+        "PingRequest.method",
+        "  Input should be 'ping' [type=literal_error, input_value='server/discover', input_type=str]",
+        "    For further information visit https://errors.pydantic.dev/2.14/v/literal_error",
+        "CancelTaskRequest.params.taskId",
+        "  Field required [type=missing, input_value={'_meta': {}}, input_type=dict]",
+        "Processing request of type ListPromptsRequest",
+    ]
+    assert diagnosis(printed) == ""
+    assert diagnosis([*printed, "no database"]) == "no database"

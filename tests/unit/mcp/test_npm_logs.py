@@ -1,4 +1,4 @@
-"""Reasons in npm's debug log for an `npx` that ended without output, tested with logs of npm 11."""
+"""Reasons in npm's debug log for an `npx` that ended without output or waits for the registry, with logs of npm 11."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_mcp.npm_logs import MOST_BYTES, npm_failure
+from fairlead_mcp.npm_logs import MOST_BYTES, npm_failure, unreached_registry
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.wrappers import wrapper
 
@@ -73,3 +73,32 @@ def test_of_a_log_of_any_length_its_end_is_read(tmp_path: Path) -> None:
     assert failure(tmp_path) == ""
     write_log(tmp_path / ".npm/_logs", "a", "1 silly line\n" * (MOST_BYTES // 13 + 1) + SCRIPT)
     assert "browser@23.11.1" in failure(tmp_path)
+
+
+WAITING = """\
+14 http fetch GET https://me:secret@registry.npmjs.org/the-server attempt 1 failed with EAI_AGAIN
+15 http fetch GET https://me:secret@registry.npmjs.org/the-server attempt 2 failed with EAI_AGAIN
+"""
+
+
+def waits_for(home: Path, package: str = "the-server") -> str:
+    wrapped = wrapper(ChildSpec.of("npx", ("-y", package), {}, None))
+    assert wrapped is not None
+    return unreached_registry(wrapped, {"HOME": str(home)}, 50.0)
+
+
+def test_a_registry_that_npx_cannot_reach_is_named_with_the_way_to_start_from_the_cache(tmp_path: Path) -> None:
+    write_log(tmp_path / ".npm/_logs", "a", WAITING)
+    words = waits_for(tmp_path)
+    assert words.startswith("npx cannot reach registry.npmjs.org (EAI_AGAIN) and tries again")
+    assert "npm_config_offline=true" in words
+    assert "secret" not in words
+
+
+def test_an_npx_waits_for_no_registry_that_has_answered_or_that_another_npx_asked(tmp_path: Path) -> None:
+    logs = tmp_path / ".npm/_logs"
+    assert waits_for(tmp_path) == ""
+    write_log(logs, "other", WAITING, package="the-server-two")
+    write_log(logs, "earlier", WAITING, changed=49.0)
+    write_log(logs, "answered", WAITING + "16 http fetch GET 200 https://registry.npmjs.org/the-server 90ms\n")
+    assert waits_for(tmp_path) == ""

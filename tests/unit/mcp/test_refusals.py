@@ -18,6 +18,7 @@ from fairlead_mcp.refusals import advise, is_permanent, shortened
 def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_it(words: str) -> None:
     assert advise(words).startswith(f"{words}; the server needs version 1 of the Python package mcp")
     assert "--with 'mcp<2'" in advise(words)
+    assert "elsewhere, install 'mcp<2'" in advise(words), "the command may be another than uvx"
     assert is_permanent(words)
 
 

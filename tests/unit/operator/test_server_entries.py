@@ -133,7 +133,11 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
 
 @pytest.mark.parametrize(
     ("condition", "asking", "cause"),
-    [("PartiallyInvalid", "True", "PatternsMatchNothing"), ("Approved", "False", "ChangesHeldBack")],
+    [
+        ("PartiallyInvalid", "True", "PatternsMatchNothing"),
+        ("Approved", "False", "ChangesHeldBack"),
+        ("DefinitionsClean", "False", "SpeaksToTheModel"),
+    ],
 )
 def test_a_ready_server_that_asks_for_something_has_an_entry_that_says_so(
     condition: str, asking: str, cause: str

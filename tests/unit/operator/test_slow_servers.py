@@ -7,11 +7,15 @@ import random
 
 import pytest
 
-from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_mcp.child import SILENT_SECONDS
 from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.first_verdict import before_first_answer
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
 from virtualtime import in_virtual_time
@@ -97,3 +101,24 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     await answered.wait()
     assert loop.time() == began, "those that are known to hang have a queue of their own"
     await discoverer.aclose()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "advice"),
+    [
+        (ChildEndpoint(command="demo"), "run its command by hand"),
+        (HttpEndpoint(url="http://demo.example/mcp"), "whether the URL is its MCP endpoint"),
+    ],
+)
+async def test_a_server_that_does_not_answer_is_told_with_advice_for_its_transport(
+    endpoint: Endpoint, advice: str
+) -> None:
+    clock = asyncio.get_running_loop().time
+    connector = ScriptedConnector({KEY: Script(tools=[tool_named("a")], takes=120)})
+    discoverer = Discoverer(connector, lambda key: None, clocks=Clocks(monotonic=clock, rng=random.Random(1)))
+    state = discoverer.discover_if_due(KEY, DiscoveryTarget("uid", endpoint, "", ""), None, 600.0)
+    verdict = before_first_answer(McpServerStatus(), state, clock() + SILENT_SECONDS)
+    await discoverer.aclose()
+    assert verdict is not None
+    assert verdict.cause == Cause.SILENT
+    assert advice in verdict.message

@@ -411,6 +411,6 @@ def test_the_advice_about_a_server_without_pods_is_about_what_ails_its_pods() ->
         return judged[0].message
 
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
-    _, down = explain(up, NO_POD, symptom(pod(waiting("ImagePullBackOff", "not found"))))
+    _, down = add_symptom(up, NO_POD, symptom(pod(waiting_container("ImagePullBackOff", "not found"))))
     assert "Check name, tag and registry" in advice(down)
     assert advice(NO_POD).endswith("Look at the events and the pods of the server's Deployment.")
