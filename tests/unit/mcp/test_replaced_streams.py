@@ -99,8 +99,8 @@ async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_
     await asyncio.sleep(4.5)
     assert client.state is StreamState.IDLE, "nobody asked the new pod for anything"
     assert await pod_of(client) == "new"
-    old, _ = opener.opened
-    assert not old.closed
+    old, new = opener.opened
+    assert [old.closed, new.closed] == [False, False]
     old.answer(old.waiting[0])
     assert await running == "old"
     await asyncio.sleep(0.1)
