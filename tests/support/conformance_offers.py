@@ -91,14 +91,14 @@ def test_audio_content() -> list[types.AudioContent]:
     return [types.AudioContent(type="audio", data=SILENCE, mime_type="audio/wav")]
 
 
-def embed(uri: str, kind: str, text: str) -> types.EmbeddedResource:
+def embedded(uri: str, kind: str, text: str) -> types.EmbeddedResource:
     resource = types.TextResourceContents(uri=uri, mime_type=kind, text=text)
     return types.EmbeddedResource(type="resource", resource=resource)
 
 
 @server.tool(description="A resource inside the result.")
 def test_embedded_resource() -> list[types.EmbeddedResource]:
-    return [embed("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+    return [embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
 
 
 @server.tool(description="Text, an image and a resource.")
@@ -106,7 +106,7 @@ def test_multiple_content_types() -> list[types.TextContent | types.ImageContent
     return [
         types.TextContent(type="text", text="Multiple content types test:"),
         types.ImageContent(type="image", data=PIXEL, mime_type="image/png"),
-        embed("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
+        embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
     ]
 
 
@@ -246,7 +246,7 @@ def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
 @server.prompt(description="A resource in the prompt.")
 def test_prompt_with_embedded_resource(resourceUri: str) -> Any:  # noqa: N803 - the suite's word
     return [
-        {"role": "user", "content": embed(resourceUri, "text/plain", "Embedded resource content for testing.")},
+        {"role": "user", "content": embedded(resourceUri, "text/plain", "Embedded resource content for testing.")},
         {"role": "user", "content": text("Please process the embedded resource above.")},
     ]
 

@@ -92,14 +92,14 @@ async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
     return f"Elicitation completed: action={result.action}, content={content}"
 
 
-def titled_choices(*pairs: tuple[str, str]) -> list[Any]:
+def titled(*pairs: tuple[str, str]) -> list[Any]:
     return [{"const": value, "title": title} for value, title in pairs]
 
 
 class Choices(BaseModel):
     untitledSingle: str = Field(json_schema_extra={"enum": ["option1", "option2", "option3"]})  # noqa: N815 - the suite's word
     titledSingle: str = Field(  # noqa: N815 - the suite's word
-        json_schema_extra={"oneOf": titled_choices(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}
+        json_schema_extra={"oneOf": titled(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}
     )
     legacyEnum: str = Field(  # noqa: N815 - the suite's word
         json_schema_extra={"enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]}
@@ -108,9 +108,7 @@ class Choices(BaseModel):
         json_schema_extra={"items": {"type": "string", "enum": ["option1", "option2", "option3"]}}
     )
     titledMulti: list[str] = Field(  # noqa: N815 - the suite's word
-        json_schema_extra={
-            "items": {"anyOf": titled_choices(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}
-        }
+        json_schema_extra={"items": {"anyOf": titled(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}}
     )
 
 

@@ -35,7 +35,7 @@ def question(message: str, **properties: str) -> types.ElicitRequest:
     return types.ElicitRequest(method="elicitation/create", params=params)
 
 
-def answer_member(ctx: Context, key: str, member: str) -> Any:
+def answered(ctx: Context, key: str, member: str) -> Any:
     """Member of the answer that the client gave to a question; None where it gave none."""
     response = (ctx.input_responses or {}).get(key)
     content = getattr(response, "content", None)
@@ -49,7 +49,7 @@ class Tasks(TasksExtension):  # type: ignore[misc]  # its library is not there w
 
     async def intercept_tool_call(self, params: Any, context: Context, call_next: Any) -> Any:
         if params.name == "test_tool_with_task":
-            name = answer_member(context, "name", "name")
+            name = answered(context, "name", "name")
             if name is not None:
                 helper = await context.fastmcp.get_tool("greet_slowly")
                 assert helper is not None
@@ -86,7 +86,7 @@ async def protocol_error_job() -> str:
 
 @server.tool(description="Deletes nothing, once that is confirmed.", task=OPTIONAL)
 async def confirm_delete(ctx: Context, filename: str = "file") -> Any:
-    confirmed = answer_member(ctx, "confirm", "confirm")
+    confirmed = answered(ctx, "confirm", "confirm")
     if confirmed is None:
         questions: Questions = {"confirm": question(f"Delete {filename}?", confirm="boolean")}
         return types.InputRequiredResult(input_requests=questions)
@@ -95,7 +95,7 @@ async def confirm_delete(ctx: Context, filename: str = "file") -> Any:
 
 @server.tool(description="Asks two questions at once.", task=OPTIONAL)
 async def multi_input(ctx: Context) -> Any:
-    name, color = answer_member(ctx, "name", "name"), answer_member(ctx, "color", "color")
+    name, color = answered(ctx, "name", "name"), answered(ctx, "color", "color")
     if name is None or color is None:
         questions: Questions = {
             "name": question("Your name?", name="string"),
