@@ -148,7 +148,8 @@ class ToolCall(AttemptOwner):
                     close_question(self.call)
                     self.refuse(declined)
                     return
-                self.call.continued = True  # not if it only repeats a call
+                # `take_repeat` has removed the state if the request only repeats a call, which may be retried then
+                self.call.continued = self.request.continued
             for stage in stages:
                 refusal = stage(self.call)
                 if refusal is not None:
