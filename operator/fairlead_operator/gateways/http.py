@@ -52,8 +52,8 @@ class HttpGateways:
         return replicas
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """Request a replica's report since `cursor` by a long poll: the gateway may hold the request for `wait` seconds.
-        Raises GatewayTrouble.
+        """Request a replica's report since `cursor` by a long poll: the gateway may hold the request for `wait`
+        seconds. Raises GatewayTrouble.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession()
