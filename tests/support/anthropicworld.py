@@ -12,8 +12,8 @@ from gatewayworld import Answer
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = {"name": "theirs", "description": "The caller's", "input_schema": {"type": "object"}}
-THEIRS = ScriptedCall("theirs", {"q": 1})
+CLIENT_TOOL = {"name": "theirs", "description": "The caller's", "input_schema": {"type": "object"}}
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 THINKS = {"type": "enabled", "budget_tokens": 1024}
 
 

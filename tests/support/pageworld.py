@@ -118,6 +118,8 @@ class PageServer:
         self.opened = False
         self.late = 0
         self.odd: dict[str, Any] = {}
+        self.drops = 0
+        """Number of calls whose connection is closed without an answer."""
         self.completes: asyncio.Queue[dict[str, Any]] | None = None
         """Params of `notifications/elicitation/complete` to send on a session's GET stream, if there is one."""
         self.completed = asyncio.Event()
@@ -135,6 +137,9 @@ class PageServer:
     async def handle(self, request: Request, reply: Reply) -> None:
         if request.method in METHODS:
             self.calls.append(request.params)
+            if self.drops:
+                self.drops -= 1
+                return reply.close()
             return await self._call(request, reply)
         if request.verb == "GET":
             return reply.send(405) if self.completes is None else await self._stream(reply)

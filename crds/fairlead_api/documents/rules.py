@@ -108,8 +108,11 @@ class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
     """Tokens that the definitions in a list take up in a model's context."""
     calls_per_minute: int | None = None
     concurrency: int | None = None
+    """Number of calls in flight."""
     result_tokens: int | None = None
+    """Tokens of one tool result."""
     tokens_per_day: int | None = None
+    """Input and output tokens of models per UTC day."""
 
 
 class Policy(DocumentStruct, kw_only=True, frozen=True):

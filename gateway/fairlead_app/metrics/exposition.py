@@ -77,7 +77,9 @@ class GatewayCollector(Collector):
         text = "Connections of clients rejected because of a limit"
         yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.rejected)
         rejected = CounterMetricFamily(
-            "fairlead_requests_rejected", "Requests answered with an error before any call, by status", labels=["code"]
+            "fairlead_requests_rejected",
+            "Requests answered with an error before any server was called, by status",
+            labels=["code"],
         )
         for status, count in list(metrics.rejected.items()):
             rejected.add_metric([str(status)], count)
@@ -110,7 +112,7 @@ class GatewayCollector(Collector):
             changes.add_metric([tier], count)
         yield changes
         yield from _pages(metrics.console)
-        text = "Resources refused at the limit of an agent (agent) or of all (gateway), or evicted (gave_way), by kind"
+        text = "Connections, streams and other resources refused at a limit per agent or gateway, or evicted (gave_way)"
         shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
         for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)
@@ -125,7 +127,7 @@ class GatewayCollector(Collector):
             if server in shown:
                 outcomes.add_metric([str(server), outcome], count)
         yield outcomes
-        text = "Duration of these grants, and of the waits of these calls, in seconds"
+        text = "Time to obtain access tokens for a server, and time that calls waited for tokens in vain, in seconds"
         seconds = CounterMetricFamily("fairlead_server_grant_seconds", text, labels=["fairlead_server"])
         for server, spent in list(counts.seconds.items()):
             if server in shown:
@@ -146,17 +148,27 @@ class GatewayCollector(Collector):
         yield _gauge("fairlead_catalog_tools", "Tools in the catalog", tools)
         text = "Tools that are not listed because another server exposes the same name"
         yield _gauge("fairlead_catalog_name_collisions", text, len(snapshot.collisions))
-        yield _gauge("fairlead_documents_broken", "Documents that currently cannot be parsed", len(snapshots.broken))
-        yield _counter("fairlead_documents_broken_seen", "Failed attempts to parse a document", snapshots.broken_total)
-        yield _counter("fairlead_catalog_swaps", "Activations of snapshots", snapshots.swaps)
+        yield _gauge(
+            "fairlead_documents_broken",
+            "Documents from the operator that currently cannot be parsed",
+            len(snapshots.broken),
+        )
         yield _counter(
-            "fairlead_catalog_swap_seconds", "Time spent on activations of snapshots", snapshots.swap_seconds
+            "fairlead_documents_broken_seen",
+            "Failed attempts to parse a document from the operator",
+            snapshots.broken_total,
+        )
+        yield _counter("fairlead_catalog_swaps", "Activations of snapshots of the catalog", snapshots.swaps)
+        yield _counter(
+            "fairlead_catalog_swap_seconds",
+            "Time spent on activations of snapshots of the catalog",
+            snapshots.swap_seconds,
         )
 
     def _pools(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "fairlead_upstream_connections",
-            "Connections of a server by state (busy, idle), and its waiting calls",
+            "Connections to a server, by state: busy, idle; `waiting`: calls that wait for a connection",
             labels=["fairlead_server", "state"],
         )
         upstreams = list(self._upstreams().items())[:MAX_SERVERS]

@@ -41,7 +41,7 @@ class GuardCollector(Collector):
         yield _labelled_counter("fairlead_schemas_left_out", text, "reason", checks.left_out)
         text = "Tool definitions with compiled schemas"
         yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.compiled_now))
-        text = "Arguments and results not checked, because they are too large, too deeply nested or unreadable"
+        text = "Arguments and results of tools not checked by their schema: too large, too deeply nested or unreadable"
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
         text = "Results that do not match the outputSchema of their tool; they are forwarded with a warning in _meta"
         yield _labelled_counter("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
@@ -99,13 +99,15 @@ class GuardCollector(Collector):
             "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", opened
         )
         retries = {str(key): guard.retries for key, guard in guards.items()}
-        yield _labelled_counter("fairlead_call_retries", "Retried attempts of calls", "fairlead_server", retries)
+        yield _labelled_counter(
+            "fairlead_call_retries", "Attempts of calls that repeated a failed attempt", "fairlead_server", retries
+        )
         hedges = {str(key): guard.hedges for key, guard in guards.items()}
-        text = "Hedged attempts, sent while the first attempt was slow to answer"
+        text = "Second attempts of calls (hedging), sent while the first attempt was slow to answer"
         yield _labelled_counter("fairlead_call_hedges", text, "fairlead_server", hedges)
         won = {str(key): guard.hedges_won for key, guard in guards.items()}
         yield _labelled_counter(
-            "fairlead_call_hedges_won", "Hedged attempts that answered first", "fairlead_server", won
+            "fairlead_call_hedges_won", "Second attempts of calls (hedging) that answered first", "fairlead_server", won
         )
 
 

@@ -63,7 +63,9 @@ class LatencyCollector(Collector):
     def _ages(self, selection: Selection) -> Iterable[Metric]:
         now = self._clock()
         decided = selection.snapshot.decided_at
-        text = "Seconds since the oldest state document was written; this may be hours while latencies are steady"
+        text = (
+            "Seconds since the oldest of the operator's decisions about tiers; may be hours while latencies are steady"
+        )
         age = GaugeMetricFamily("fairlead_decisions_age_seconds", text, labels=[])
         if decided:
             age.add_metric([], max(0.0, now - datetime.fromisoformat(decided).timestamp()))
@@ -154,7 +156,7 @@ def _latency_metrics(individual: Sequence[MeasuredTool], rest: Sequence[ToolStat
     text = "Latency quantiles of the last successful attempts of a tool, at most 100, which decide about its tiers"
     latency = QuantileFamily("fairlead_tool_latency_seconds", text, labels=_TOOL)
     samples = GaugeMetricFamily(
-        "fairlead_tool_window_samples", "Attempts in the window of a tool's latency quantiles", labels=_TOOL
+        "fairlead_tool_window_samples", "Attempts of a tool from which its latency quantiles are computed", labels=_TOOL
     )
     for tool, server, state in individual:
         if state.quantiles is not None:

@@ -54,9 +54,7 @@ class SpeechCollector(Collector):
         spoken = CounterMetricFamily("fairlead_speech_synthesized_characters", text, labels=["provider"])
         for name, characters in [*metrics.synthesized_characters.items()]:
             spoken.add_metric([name], characters)
-        text = (
-            "Time from the end of a turn to a cascaded engine's audio, in seconds: to the first audio, or the answer's"
-        )
+        text = "Time from the end of a user's turn to an engine's first audio, or first audio of the answer, in seconds"
         audio = HistogramMetricFamily("fairlead_speech_first_audio_seconds", text, labels=["audio"])
         for which, histogram in metrics.first_audio.items():
             audio.add_metric([which], *cumulative_buckets(histogram))

@@ -66,7 +66,7 @@ class AuthorizationEndpoint:
         """Answer a browser. Raises PageProblem."""
         query = request.url.query
         if len(query) > MAX_QUERY:
-            raise PageProblem("The request has more parameters than this gateway reads.")
+            raise PageProblem(f"The request is too long: its parameters have more than {MAX_QUERY} characters.")
         try:
             parameters = read_parameters(query)
         except UnreadableParameters as error:
@@ -86,8 +86,8 @@ class AuthorizationEndpoint:
             return refusal(client, target.redirect_uri, error.error, str(error), target.state, issuer)
 
     async def _target(self, parameters: Parameters) -> _Target:
-        """The client and its redirect URI. Raises PageProblem, because errors are sent to the redirect URI only after
-        both have been checked.
+        """Check the client and its redirect URI. Raises PageProblem instead of _ClientRefused, because even an
+        error must not be sent to an unchecked redirect URI.
         """
         values = parameters.values
         client_id, redirect_uri = values.get("client_id", ""), values.get("redirect_uri", "")
@@ -192,7 +192,7 @@ def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str
 
 
 async def find_client(parts: AuthorizationParts, client_id: str) -> RegisteredClient:
-    """Find a client for a page. Raises PageProblem."""
+    """Find the client with this id. Raises PageProblem if it is unknown or cannot be read."""
     try:
         return await parts.clients.find(client_id)
     except UnknownClient as error:

@@ -36,11 +36,16 @@ class Quota(msgspec.Struct, frozen=True):
 
     namespace: str
     max_tools: int | None = None
+    """Number of tools in a list."""
     tool_tokens: int | None = None
+    """Tokens that the definitions in a list take up in a model's context."""
     calls_per_minute: int | None = None
     concurrency: int | None = None
+    """Number of calls in flight."""
     result_tokens: int | None = None
+    """Tokens of one tool result."""
     tokens_per_day: int | None = None
+    """Input and output tokens of models per UTC day."""
     by: Mapping[str, str] = {}
     """Names of the policies that set the limits, by attribute."""
 

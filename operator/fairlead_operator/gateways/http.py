@@ -1,4 +1,4 @@
-"""Finds gateway replicas by DNS, and polls them over HTTP at their operations ports. Implements the port Gateways.
+"""Finds gateway replicas by DNS, and polls them over HTTP at their operations ports. Implements `ports.Gateways`.
 
 A headless Service resolves to one address per pod, so no rights in the Kubernetes API are needed.
 """
@@ -52,7 +52,9 @@ class HttpGateways:
         return replicas
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """Request a replica's report. Raises GatewayTrouble."""
+        """Request a replica's report since `cursor` by a long poll: the gateway may hold the request for `wait`
+        seconds. Raises GatewayTrouble.
+        """
         if self._session is None:
             self._session = aiohttp.ClientSession()
         # `asyncio.timeout` limits the total time, because aiohttp loses a cancellation that coincides with its `total`.

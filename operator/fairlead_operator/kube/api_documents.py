@@ -12,7 +12,7 @@ from fairlead_operator.openapi.document_content import DocumentUnusable, decompr
 
 
 class ConfigMapDocuments:
-    """Documents in ConfigMaps."""
+    """Reads the OpenAPI documents of servers from ConfigMaps."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -32,8 +32,9 @@ class ConfigMapDocuments:
 
 
 def _document(location: ConfigMapLocation, config_map: Json) -> bytes:
-    text, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
-    key = document_key(location, [*text, *binary])
-    if key in text:
-        return str(text[key]).encode()
-    return decompress(base64.b64decode(binary[key]), location)
+    texts: Json = config_map.get("data") or {}
+    binaries: Json = config_map.get("binaryData") or {}
+    key = document_key(location, [*texts, *binaries])
+    if key in texts:
+        return str(texts[key]).encode()
+    return decompress(base64.b64decode(binaries[key]), location)

@@ -208,6 +208,18 @@ async def test_the_order_of_arguments_makes_no_other_call(world: PageWorld) -> N
     assert last.message["result"]["resultType"] == "complete"
 
 
+async def test_call_repeated_after_its_page_is_retried_like_any_other(world: PageWorld) -> None:
+    params, server = params_of("modern", "Shared", ERROR, "prompts/get"), world.servers["modern"]
+    server.opened = False
+    result = (await ask(world.gateway, modern_ask(OPENS, "prompts/get", params))).message["result"]
+    server.opened = True
+    server.drops = 1
+    again = {**params, "requestState": result["requestState"], "inputResponses": {"page0": {"action": "accept"}}}
+    last = await ask(world.gateway, modern_ask(OPENS, "prompts/get", again, number=2))
+    assert last.message["result"]["resultType"] == "complete"
+    assert server.drops == 0
+
+
 async def test_a_question_without_a_stream_is_cancelled_at_its_server(world: PageWorld) -> None:
     server = world.servers["legacy"]
     server.cancelled.clear()

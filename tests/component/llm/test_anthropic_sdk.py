@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropic_transcripts import START, TRANSCRIPTS
-from anthropicworld import ADD, MINE, THEIRS
+from anthropicworld import ADD, CLIENT_CALL, CLIENT_TOOL
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, llm_world
 from provider_ids import with_provider_ids
@@ -25,7 +25,7 @@ def sdk_client(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
     async def ask(base: str) -> Any:
         async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
             messages = [{"role": "user", "content": "Hi"}]
-            options = {"model": "scripted", "max_tokens": 1024, "messages": messages, "tools": [MINE], **members}
+            options = {"model": "scripted", "max_tokens": 1024, "messages": messages, "tools": [CLIENT_TOOL], **members}
             try:
                 if not stream:
                     return with_provider_ids((await client.messages.create(**options)).to_dict(warnings=False))
@@ -46,7 +46,7 @@ async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tm
 
 WHOLE = {
     "text": ScriptedTurn("Gr\u00fc\u00dfe \U0001faa2"),
-    "thoughts and calls": ScriptedTurn("Both.", [THEIRS, THEIRS], thoughts=["Hm.", "Oh."]),
+    "thoughts and calls": ScriptedTurn("Both.", [CLIENT_CALL, CLIENT_CALL], thoughts=["Hm.", "Oh."]),
     "a refusal": ScriptedTurn("No", finish_reason="refusal"),
     "blocks that nobody knows": ScriptedTurn(
         whole=json.dumps({**START["message"], "content": [{"type": "hologram", "beams": [1.0]}], "x": 1})  # type: ignore[dict-item] # a message
@@ -80,8 +80,8 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
         ScriptedTurn("", [ADD], thoughts=["Two.", "Three."]),
         ScriptedTurn("Four.", thoughts=["Four?"]),
     ],
-    "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [THEIRS])],
-    "ours and the caller's at once": [ScriptedTurn("Both.", [THEIRS, ADD, ScriptedCall("theirs", {"q": 2})])],
+    "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [CLIENT_CALL])],
+    "ours and the caller's at once": [ScriptedTurn("Both.", [CLIENT_CALL, ADD, ScriptedCall("theirs", {"q": 2})])],
     "ours, then nothing": [ScriptedTurn("", [ADD]), ScriptedTurn("")],
     "cut in a later round": [ScriptedTurn("", [ADD]), ScriptedTurn("Half", finish_reason="max_tokens")],
 }

@@ -15,7 +15,7 @@ from llmworld import llm_world
 from restworld import get
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-THEIRS = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 streams = pytest.mark.parametrize("method", ["converse", STREAM])
 DENIED = "User: arn:aws:sts::123456789012:assumed-role/gateway is not authorized to perform: bedrock:InvokeModel"
 
@@ -40,7 +40,7 @@ async def test_a_client_gets_one_answer_for_all_rounds(tmp_path: Path, method: s
 
 @streams
 async def test_a_mixed_turn_is_whole_again_with_its_reasoning(tmp_path: Path, method: str) -> None:
-    turns = [ScriptedTurn("", [ADD, THEIRS], thoughts=["Hm."]), ScriptedTurn("Both.")]
+    turns = [ScriptedTurn("", [ADD, CLIENT_CALL], thoughts=["Hm."]), ScriptedTurn("Both.")]
     async with bedrock_world(tmp_path, *turns) as world:
         message = final_message(
             await converse(world, "Hi", method=method, toolConfig=declare_tools()), method == STREAM

@@ -29,7 +29,7 @@ PAIRS = [
     if front != provider and (front, provider) != ("openai-chat", "openai-responses")
 ]
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 HI = MessageTurn("user", (TextPart("Hi"),))
 
 
@@ -51,7 +51,7 @@ async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, p
 async def test_a_mixed_turn_is_whole_again_in_the_next_request(
     tmp_path: Path, front: str, provider: str, stream: bool
 ) -> None:
-    turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
+    turns = [ScriptedTurn("", [ADD, CLIENT_CALL]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         _, calls, _ = parse_answer(await post_request(world, front, HI, stream=stream), front, stream)
         assert [call.name for call in calls] == ["theirs"]
@@ -138,7 +138,7 @@ ORDERED = [(front, other) for front in FAMILIES for other in FAMILIES if front !
 async def test_a_conversation_goes_on_in_another_clients_form(
     tmp_path: Path, first: str, second: str, provider: str
 ) -> None:
-    turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
+    turns = [ScriptedTurn("", [ADD, CLIENT_CALL]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         _, calls, _ = parse_answer(await post_request(world, first, HI), first, stream=False)
         text, _, _ = parse_answer(await post_request(world, second, HI, *with_results(calls)), second, stream=False)
@@ -158,7 +158,7 @@ def _provider_format(front: str, provider: str) -> str:
 async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
     tmp_path: Path, one_provider: str, other: str, front: str
 ) -> None:
-    first = [ScriptedTurn("", [ADD, MINE])]
+    first = [ScriptedTurn("", [ADD, CLIENT_CALL])]
     second = [ScriptedTurn("Both.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one_provider], PROVIDERS[other]]) as world:
         _, calls, _ = parse_answer(await post_request(world, front, HI), front, stream=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropic_transcripts import START
-from anthropicworld import MINE
+from anthropicworld import CLIENT_TOOL
 from anthropicworld import events as messages_events
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, chunks, llm_world, theirs
@@ -54,7 +54,7 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
     turn = ScriptedTurn(events=[json.dumps(each) for each in told])
     wishes: dict[str, Any] = {} if injects else {"fairlead": {"tools": "none"}}
     async with llm_world(tmp_path, turn, provider=ANTHROPIC) as world:
-        stream_events = messages_events(await world.messages("Hi", stream=True, tools=[MINE], **wishes))
+        stream_events = messages_events(await world.messages("Hi", stream=True, tools=[CLIENT_TOOL], **wishes))
     assert [each["type"] for each in stream_events] == [
         "message_start",
         "content_block_start",

@@ -22,7 +22,7 @@ from toolservers import tool
 ORDERS = tool("order", description="Order a thing", inputSchema={"type": "object", "properties": {}})
 ORDER = ScriptedCall("demo__order", {})
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 DONE = ScriptedTurn("Done.")
 SIGNATURE = "thoughtSignature"
 NOT_KEPT = "turn_not_kept"
@@ -57,7 +57,7 @@ async def call_round(
 async def test_a_mixed_turn_is_whole_again_by_the_signature_of_its_call(
     tmp_path: Path, provider: str, method: str
 ) -> None:
-    turns = [ScriptedTurn("", [MINE]), ScriptedTurn("", [ORDER, MINE]), DONE]
+    turns = [ScriptedTurn("", [CLIENT_CALL]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         first, _ = await call_round(world, "Hi", method=method, signatures=True)
         second, own = await call_round(world, "Hi", *first, method=method, signatures=True)
@@ -76,7 +76,7 @@ async def test_a_mixed_turn_is_whole_again_by_the_signature_of_its_call(
 async def test_the_callers_calls_go_first_where_nothing_comes_back_of_an_id(
     tmp_path: Path, provider: str, method: str
 ) -> None:
-    mixed = ScriptedTurn("", [ORDER, MINE])
+    mixed = ScriptedTurn("", [ORDER, CLIENT_CALL])
     turns = [mixed, mixed, ScriptedTurn("", [ORDER]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         first, own = await call_round(world, "Hi", method=method, signatures=False)
@@ -91,7 +91,7 @@ async def test_the_callers_calls_go_first_where_nothing_comes_back_of_an_id(
 
 @methods
 async def test_tools_that_only_read_run_beside_the_first_calls_of_a_client(tmp_path: Path, method: str) -> None:
-    turns = [ScriptedTurn("", [ADD, MINE]), DONE]
+    turns = [ScriptedTurn("", [ADD, CLIENT_CALL]), DONE]
     async with gemini_world(tmp_path, *turns) as world:
         first, own = await call_round(world, "Hi", method=method, signatures=True)
         assert [call["name"] for call in own["calls"]] == ["demo__add"]
@@ -103,7 +103,7 @@ async def test_tools_that_only_read_run_beside_the_first_calls_of_a_client(tmp_p
 
 @methods
 async def test_a_call_that_waits_behind_a_hidden_round_is_told_to_the_model(tmp_path: Path, method: str) -> None:
-    turns = [ScriptedTurn("", [ORDER]), ScriptedTurn("", [ORDER, MINE]), DONE]
+    turns = [ScriptedTurn("", [ORDER]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with gemini_world(tmp_path, *turns, tools=[ORDERS]) as world:
         first, own = await call_round(world, "Hi", method=method, signatures=True)
         assert own["losses"] == [NOT_KEPT]
@@ -116,7 +116,7 @@ async def test_a_call_that_waits_behind_a_hidden_round_is_told_to_the_model(tmp_
 
 
 async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path) -> None:
-    turns = [ScriptedTurn("", [ADD, MINE]), DONE]
+    turns = [ScriptedTurn("", [ADD, CLIENT_CALL]), DONE]
     async with gemini_world(tmp_path, *turns) as world:
         await call_round(world, "Hi", method=GENERATE, signatures=True)
         call = {"functionCall": {"name": "theirs", "args": {}}, SIGNATURE: sign_with_id(new_id(), "")}
@@ -129,7 +129,7 @@ async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Pa
 
 @methods
 async def test_the_provider_gets_its_own_signatures_back(tmp_path: Path, method: str) -> None:
-    turns = [ScriptedTurn("", [MINE], thoughts=["Hm."]), DONE]
+    turns = [ScriptedTurn("", [CLIENT_CALL], thoughts=["Hm."]), DONE]
     async with gemini_world(tmp_path, *turns) as world:
         direct = await generate(world, "Hi", method=method, tools=[declare_tools()], fairlead={"tools": "none"})
         own = [part for part in parts(*pieces(direct, method)) if "functionCall" in part]
@@ -147,7 +147,7 @@ async def test_the_provider_gets_its_own_signatures_back(tmp_path: Path, method:
 @pytest.mark.parametrize("way", ["whole", "stream"])
 @providers
 async def test_langchain_gets_results_of_mixed_turns_one_time(tmp_path: Path, provider: str, way: str) -> None:
-    turns = [ScriptedTurn("", [MINE]), ScriptedTurn("", [ORDER, MINE]), DONE]
+    turns = [ScriptedTurn("", [CLIENT_CALL]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         told = await framework_talk("langchain_google", way, f"http://127.0.0.1:{world.gateway.port}", "Done.")
         assert told == [*[{"text": "", "calls": ["theirs"]}] * 2, {"text": "Done.", "calls": []}]
@@ -161,7 +161,7 @@ async def test_langchain_gets_results_of_mixed_turns_one_time(tmp_path: Path, pr
 @pytest.mark.parametrize("way", ["whole", "stream"])
 @providers
 async def test_langchain_orders_one_time_in_its_first_turn(tmp_path: Path, provider: str, way: str) -> None:
-    turns = [ScriptedTurn("", [ORDER, MINE]), ScriptedTurn("", [ORDER]), DONE]
+    turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), ScriptedTurn("", [ORDER]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         told = await framework_talk("langchain_google", way, f"http://127.0.0.1:{world.gateway.port}", "Done.")
         assert told == [{"text": "", "calls": ["theirs"]}, {"text": "Done.", "calls": []}]

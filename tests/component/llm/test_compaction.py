@@ -22,7 +22,7 @@ from restworld import get, post
 COMPACT = f"{PATH}/compact"
 INPUT_TOKENS = f"{PATH}/input_tokens"
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 USER = {"type": "message", "role": "user", "content": "Hi"}
 
 
@@ -93,7 +93,7 @@ async def test_a_conversation_is_compacted_as_the_sdk_reads_it_and_goes_on(tmp_p
 
 
 async def test_compaction_gets_the_calls_that_the_client_did_not_receive(tmp_path: Path) -> None:
-    mixed = ScriptedTurn("Both.", [ADD, MINE])
+    mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL])
     async with responses_world(tmp_path, mixed, ScriptedTurn()) as world:
         first = (await respond(world, [USER], tools=[theirs()], store=False)).message["output"]
         (call,) = [item for item in first if item["type"] == "function_call"]
@@ -116,7 +116,7 @@ async def test_compaction_of_a_continued_response_is_asked_of_its_provider(tmp_p
 
 
 async def test_a_mixed_turn_right_after_a_compacted_conversation_keeps_it(tmp_path: Path) -> None:
-    rounds = [ScriptedTurn(), ScriptedTurn("Both.", [ADD, MINE]), ScriptedTurn("Done.")]
+    rounds = [ScriptedTurn(), ScriptedTurn("Both.", [ADD, CLIENT_CALL]), ScriptedTurn("Done.")]
     async with responses_world(tmp_path, *rounds) as world:
         compacted = (await _ask(world, COMPACT)).message["output"]
         first = (await respond(world, compacted, tools=[theirs()], store=False)).message["output"]
@@ -223,9 +223,14 @@ def test_documented_members_of_both_requests_are_those_of_the_sdk() -> None:
 
 
 async def test_compaction_runs_no_call_that_waits_for_approval(tmp_path: Path) -> None:
-    asks = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}
+    tool_with_approval = {
+        "type": "mcp",
+        "server_label": "sums",
+        "server_url": "fairlead://demo",
+        "require_approval": "always",
+    }
     async with responses_world(tmp_path, ScriptedTurn("", [ADD])) as world:
-        first = (await respond(world, "Add", tools=[asks])).message
+        first = (await respond(world, "Add", tools=[tool_with_approval])).message
         (request,) = [item for item in first["output"] if item["type"] == "mcp_approval_request"]
         approves = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
         continued = await _ask(world, COMPACT, [approves], previous_response_id=first["id"])

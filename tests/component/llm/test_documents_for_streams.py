@@ -23,7 +23,7 @@ pytest.importorskip("pairclients")
 from pairclients import FORMATS, FRONTS, ask
 
 HI = MessageTurn("user", (TextPart("Hi"),))
-THEIRS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
+CLIENT_CALLS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 LENGTH = {
     "chat": "length",
@@ -34,9 +34,9 @@ LENGTH = {
 }
 ANSWERS = {
     "text": ScriptedTurn("Grüße, 世界 — \u2028 und 🪢."),
-    "text and parallel calls": ScriptedTurn("Look.", THEIRS),
+    "text and parallel calls": ScriptedTurn("Look.", CLIENT_CALLS),
     "a call without arguments": ScriptedTurn("", [ScriptedCall("theirs", "{}")]),
-    "thoughts": ScriptedTurn("So.", THEIRS[:1], thoughts=["Hm.", "Oh."]),
+    "thoughts": ScriptedTurn("So.", CLIENT_CALLS[:1], thoughts=["Hm.", "Oh."]),
     "an empty answer": ScriptedTurn(""),
     "length": ScriptedTurn("Half"),
 }
@@ -66,7 +66,7 @@ def test_a_document_means_to_a_streaming_client_what_a_stream_means(front: str, 
 async def test_hidden_calls_of_a_document_are_run_and_the_next_round_is_relayed(
     tmp_path: Path, front: str, provider: str
 ) -> None:
-    rounds = [ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.", THEIRS[:1])]
+    rounds = [ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.", CLIENT_CALLS[:1])]
     async with llm_world(tmp_path, *map(as_document, rounds), provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI, stream=True)
     text, calls, own = parse_answer(answer, front, stream=True)
@@ -100,7 +100,7 @@ async def test_a_stream_under_another_content_type_is_read_as_a_stream(tmp_path:
 
 
 async def test_an_array_of_gemini_is_taken_in_place_of_events(tmp_path: Path) -> None:
-    pieces = GeminiApi().events(ScriptedTurn("It is forty-two.", THEIRS[:1]), 1, {})
+    pieces = GeminiApi().events(ScriptedTurn("It is forty-two.", CLIENT_CALLS[:1]), 1, {})
     array = ScriptedTurn(ignores_stream=True, whole=f"[{','.join(pieces)}]")
     async with gemini_world(tmp_path, array) as world:
         answer = await post_request(world, "gemini", HI, stream=True)

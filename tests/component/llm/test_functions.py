@@ -18,7 +18,7 @@ from toolservers import tool
 ORDERS = tool("order", description="Order a thing", inputSchema={"type": "object", "properties": {}})
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 ORDER = ScriptedCall("demo__order", {})
-MINE = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 OTHER = ScriptedCall("theirs", {"q": 2})
 DONE = ScriptedTurn("Done.")
 OWN = {"name": "theirs", "description": "The caller's", "parameters": {"type": "object", "properties": {}}}
@@ -82,7 +82,7 @@ async def test_a_request_with_functions_gets_the_gateways_tools(tmp_path: Path, 
 @streams
 @providers
 async def test_a_call_of_a_function_comes_back_as_a_function_call(tmp_path: Path, provider: str, stream: bool) -> None:
-    async with llm_world(tmp_path, ScriptedTurn("Look.", [MINE]), DONE, provider=PROVIDERS[provider]) as world:
+    async with llm_world(tmp_path, ScriptedTurn("Look.", [CLIENT_CALL]), DONE, provider=PROVIDERS[provider]) as world:
         message, reason, _ = await ask(world, "Hi", stream=stream)
         assert (message["function_call"]["name"], reason) == ("theirs", "function_call")
         assert json.loads(message["function_call"]["arguments"]) == {"q": 1}
@@ -97,7 +97,7 @@ async def test_a_call_of_a_function_comes_back_as_a_function_call(tmp_path: Path
 @streams
 @providers
 async def test_a_mixed_turn_of_functions_is_whole_again(tmp_path: Path, provider: str, stream: bool) -> None:
-    turns = [ScriptedTurn("", [MINE]), ScriptedTurn("", [ORDER, MINE]), DONE]
+    turns = [ScriptedTurn("", [CLIENT_CALL]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         first, _, _ = await ask(world, "Hi", stream=stream)
         second, _, own = await ask(world, "Hi", first, result(), stream=stream)
@@ -115,7 +115,7 @@ async def test_a_mixed_turn_of_functions_is_whole_again(tmp_path: Path, provider
 async def test_the_callers_function_goes_first_where_no_id_comes_back(
     tmp_path: Path, provider: str, stream: bool
 ) -> None:
-    mixed = ScriptedTurn("", [ORDER, MINE])
+    mixed = ScriptedTurn("", [ORDER, CLIENT_CALL])
     async with llm_world(tmp_path, mixed, mixed, DONE, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         first, _, own = await ask(world, "Hi", stream=stream)
         assert NOT_KEPT in own["losses"]
@@ -129,7 +129,7 @@ async def test_the_callers_function_goes_first_where_no_id_comes_back(
 @streams
 @providers
 async def test_a_caller_with_functions_gets_the_first_of_two_calls(tmp_path: Path, provider: str, stream: bool) -> None:
-    turns = [ScriptedTurn("", [MINE, ADD, OTHER]), DONE]
+    turns = [ScriptedTurn("", [CLIENT_CALL, ADD, OTHER]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
         message, _, own = await ask(world, "Hi", stream=stream)
         assert json.loads(message["function_call"]["arguments"]) == {"q": 1}
@@ -142,7 +142,7 @@ async def test_a_caller_with_functions_gets_the_first_of_two_calls(tmp_path: Pat
 
 @providers
 async def test_a_forced_function_is_a_forced_tool(tmp_path: Path, provider: str) -> None:
-    async with llm_world(tmp_path, ScriptedTurn("", [MINE]), provider=PROVIDERS[provider]) as world:
+    async with llm_world(tmp_path, ScriptedTurn("", [CLIENT_CALL]), provider=PROVIDERS[provider]) as world:
         await ask(world, "Hi", stream=False, function_call={"name": "theirs"})
     request = world.model.requests[0]
     assert "theirs" in json.dumps(request.get("tool_choice") or request["toolConfig"])
@@ -152,7 +152,7 @@ async def test_a_forced_function_is_a_forced_tool(tmp_path: Path, provider: str)
 @streams
 async def test_functions_pass_unchanged_where_nothing_is_injected(tmp_path: Path, stream: bool) -> None:
     history = [{"role": "assistant", "content": None, "function_call": {"name": "theirs", "arguments": "{}"}}, result()]
-    async with llm_world(tmp_path, ScriptedTurn("", [MINE]), provider=PROVIDERS["openai-chat"]) as world:
+    async with llm_world(tmp_path, ScriptedTurn("", [CLIENT_CALL]), provider=PROVIDERS["openai-chat"]) as world:
         message, reason, _ = await ask(
             world, "Hi", *history, stream=stream, function_call="auto", fairlead={"tools": "none"}
         )

@@ -14,7 +14,7 @@ from geminiworld import GENERATE, STREAM, declare_tools, events, gemini_world, g
 from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-THEIRS = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 METHODS = (GENERATE, STREAM)
 
 
@@ -109,7 +109,7 @@ async def test_signatures_stay_on_the_parts_that_have_them_within_the_loop(tmp_p
 
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
     for method in METHODS:
-        async with gemini_world(tmp_path, ScriptedTurn("", [THEIRS])) as world:
+        async with gemini_world(tmp_path, ScriptedTurn("", [CLIENT_CALL])) as world:
             answer = await generate(world, "Ask", method=method, tools=[declare_tools()])
         responses = [answer.message] if method == GENERATE else events(answer)
         (call,) = [part["functionCall"] for part in parts(*responses) if "functionCall" in part]

@@ -25,7 +25,7 @@ from geminiworld import (
 from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-THEIRS = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 METHODS = (GENERATE, STREAM)
 
 
@@ -40,7 +40,7 @@ def calls(content: dict[str, Any]) -> list[Any]:
 
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
     for method in METHODS:
-        mixed = ScriptedTurn("Both.", [THEIRS, ADD, THEIRS])
+        mixed = ScriptedTurn("Both.", [CLIENT_CALL, ADD, CLIENT_CALL])
         async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
             model = visible_content(await generate(world, "Ask", method=method, tools=[declare_tools()]), method)
             assert [part["functionCall"]["name"] for part in calls(model)] == ["theirs", "theirs"]
@@ -56,7 +56,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 
 
 async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
-    mixed = ScriptedTurn("", [THEIRS, ADD])
+    mixed = ScriptedTurn("", [CLIENT_CALL, ADD])
     async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         model = visible_content(await generate(world, "Ask", tools=[declare_tools()]), GENERATE)
         back = respond_to(*calls(model))
@@ -68,7 +68,7 @@ async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path
 
 
 async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole_again(tmp_path: Path) -> None:
-    turns = [ScriptedTurn("First.", [ADD]), ScriptedTurn("Yours.", [THEIRS]), ScriptedTurn("Done.")]
+    turns = [ScriptedTurn("First.", [ADD]), ScriptedTurn("Yours.", [CLIENT_CALL]), ScriptedTurn("Done.")]
     for method in METHODS:
         async with gemini_world(tmp_path, *turns) as world:
             model = visible_content(await generate(world, "Ask", method=method, tools=[declare_tools()]), method)

@@ -113,7 +113,7 @@ async def over_aiohttp(url: str, *, stream: bool = True, **members: Any) -> Told
 pytestmark = pytest.mark.filterwarnings(UNCLOSED)
 CLIENTS: dict[str, Callable[..., Awaitable[Told]]] = {"httpx2": over_httpx, "aiohttp": over_aiohttp}
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-THEIRS = ScriptedCall("theirs", {"q": "ä"})
+CLIENT_CALL = ScriptedCall("theirs", {"q": "ä"})
 TOOLS = {"tools": [{"function_declarations": [{"name": "theirs", "description": "The caller's"}]}]}
 BY_HAND = {"automatic_function_calling": {"disable": True}}
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 15}
@@ -241,8 +241,8 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
         ScriptedTurn("42", thoughts=["Ah."]),
     ],
     "parallel calls": [ScriptedTurn("", [ADD, ADD]), ScriptedTurn("84")],
-    "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [THEIRS])],
-    "ours and the caller's at once": [ScriptedTurn("Both.", [ADD, THEIRS])],
+    "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [CLIENT_CALL])],
+    "ours and the caller's at once": [ScriptedTurn("Both.", [ADD, CLIENT_CALL])],
     "a call that nobody can read": [
         ScriptedTurn("", [ADD]),
         ScriptedTurn("", thoughts=["Hm."], finish_reason="MALFORMED_FUNCTION_CALL"),
@@ -278,8 +278,8 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
 
     turns = [
         ScriptedTurn("", [ADD], thoughts=["Hm."]),
-        ScriptedTurn("Both.", [ADD, THEIRS, THEIRS]),
-        ScriptedTurn("", [THEIRS]),
+        ScriptedTurn("Both.", [ADD, CLIENT_CALL, CLIENT_CALL]),
+        ScriptedTurn("", [CLIENT_CALL]),
         ScriptedTurn("All done."),
     ]
     async with gemini_world(tmp_path, *turns) as world:

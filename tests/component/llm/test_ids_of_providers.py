@@ -11,10 +11,10 @@ from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from responsesworld import respond, responses_world, result, theirs
 
-OURS = ScriptedCall("demo__add", {"a": 2, "b": 40}, id="call_1")
-THEIRS = ScriptedCall("theirs", {}, id="call_0")
-MIXED = ScriptedTurn("", [THEIRS, OURS])
-ALONE = ScriptedTurn("", [THEIRS])
+GATEWAY_CALL = ScriptedCall("demo__add", {"a": 2, "b": 40}, id="call_1")
+CLIENT_CALL = ScriptedCall("theirs", {}, id="call_0")
+MIXED = ScriptedTurn("", [CLIENT_CALL, GATEWAY_CALL])
+ALONE = ScriptedTurn("", [CLIENT_CALL])
 DONE = ScriptedTurn("Done.")
 
 
@@ -55,7 +55,12 @@ async def test_results_of_a_conversation_go_to_the_provider_that_has_it(tmp_path
     assert sorted(item["output"] for item in sent) == ["42", "mine"]
 
 
-ASKS = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}
+TOOL_WITH_APPROVAL = {
+    "type": "mcp",
+    "server_label": "sums",
+    "server_url": "fairlead://demo",
+    "require_approval": "always",
+}
 
 
 def _add(number: int) -> ScriptedTurn:
@@ -73,8 +78,12 @@ def _approval(answer: Any) -> dict[str, Any]:
 async def test_an_approval_of_one_answer_runs_no_call_of_another(tmp_path: Path, store: bool, stream: bool) -> None:
     turns = [_add(1), _add(2), ScriptedTurn("What?"), ScriptedTurn("It is 4.")]
     async with responses_world(tmp_path, *turns) as world:
-        first, other = [await respond(world, "Add", tools=[ASKS], store=store) for _ in range(2)]
-        more: dict[str, Any] = {"tools": [ASKS], "store": store, "previous_response_id": other.message["id"]}
+        first, other = [await respond(world, "Add", tools=[TOOL_WITH_APPROVAL], store=store) for _ in range(2)]
+        more: dict[str, Any] = {
+            "tools": [TOOL_WITH_APPROVAL],
+            "store": store,
+            "previous_response_id": other.message["id"],
+        }
         await respond(world, [_approval(first)], stream=stream, **more)
         assert not world.called
         assert _approval(first) != _approval(other)
@@ -87,15 +96,19 @@ async def test_calls_of_one_id_are_approved_one_by_one_and_have_results_of_their
     async with responses_world(tmp_path, *turns) as world:
         items: list[Any] = [{"role": "user", "content": "Add"}]
         for _ in range(2):
-            answer = await respond(world, items, tools=[ASKS], store=False)
+            answer = await respond(world, items, tools=[TOOL_WITH_APPROVAL], store=False)
             items += [*answer.message["output"], _approval(answer)]
-        last = await respond(world, items, tools=[ASKS], store=False)
+        last = await respond(world, items, tools=[TOOL_WITH_APPROVAL], store=False)
         assert last.status == 200, last.body
     assert [call["arguments"]["a"] for call in world.called] == [1, 2]
     assert [item["output"] for item in world.model.requests[-1]["input"] if "output" in item] == ["2", "4"]
 
 
-THOUGHT = [ScriptedTurn("", [OURS], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]), ScriptedTurn("Well.")]
+THOUGHT = [
+    ScriptedTurn("", [GATEWAY_CALL], thoughts=["hm"]),
+    ScriptedTurn("It is 42.", thoughts=["so"]),
+    ScriptedTurn("Well."),
+]
 
 
 async def test_thoughts_of_a_made_up_history_find_no_hidden_results(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import MINE
+from anthropicworld import CLIENT_TOOL
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedModel
 from familytalks import PROVIDERS
@@ -55,7 +55,7 @@ async def conversation(base: str, *, stream: bool) -> list[str]:
     """Texts of three turns with the SDK's helper for threads."""
     anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
     async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
-        thread = client.beta.messages.thread(model="scripted", max_tokens=99, tools=[MINE], system="Be brief.")
+        thread = client.beta.messages.thread(model="scripted", max_tokens=99, tools=[CLIENT_TOOL], system="Be brief.")
         texts = []
         for text in ("One?", "Two?", "Three?"):
             if stream:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import ADD, MINE, THEIRS, THINKS, events, final_message, kinds, texts, world
+from anthropicworld import ADD, CLIENT_CALL, CLIENT_TOOL, THINKS, events, final_message, kinds, texts, world
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from oddproperties import ARGUMENTS, TOOL, under_other_names
 from provider_ids import with_provider_ids
@@ -63,8 +63,8 @@ async def test_a_call_under_names_that_the_api_takes_reaches_its_server_under_th
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: bool) -> None:
-    async with world(tmp_path, ScriptedTurn("", [THEIRS])) as here:
-        message = final_message(await here.messages("Ask", tools=[MINE], stream=stream), stream)
+    async with world(tmp_path, ScriptedTurn("", [CLIENT_CALL])) as here:
+        message = final_message(await here.messages("Ask", tools=[CLIENT_TOOL], stream=stream), stream)
     assert with_provider_ids(message["content"]) == [
         {"type": "tool_use", "id": "toolu_scripted_0001_0000", "name": "theirs", "input": {"q": 1}}
     ]
@@ -75,9 +75,9 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: boo
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
-    mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["Hm."])
+    mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["Hm."])
     async with world(tmp_path, ScriptedTurn("First.", [ADD], thoughts=["Oh."]), mixed, ScriptedTurn("Done.")) as here:
-        options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, "stream": stream}
+        options: dict[str, Any] = {"tools": [CLIENT_TOOL], "thinking": THINKS, "stream": stream}
         message = final_message(await here.messages("Ask", **options), stream)
         assert kinds(message) == ["thinking", "text", "thinking", "text", "tool_use"]
         result = {"type": "tool_result", "tool_use_id": message["content"][-1]["id"], "content": "so"}
@@ -130,9 +130,9 @@ async def test_blocks_that_the_api_refuses_are_not_made_of_what_a_model_said(tmp
 
 @pytest.mark.parametrize("pending", [False, True])
 async def test_thoughts_of_hidden_rounds_are_left_out_where_the_turn_is_lost(tmp_path: Path, pending: bool) -> None:
-    last = ScriptedTurn("Two.", [THEIRS] if pending else [], thoughts=["Hm."])
+    last = ScriptedTurn("Two.", [CLIENT_CALL] if pending else [], thoughts=["Hm."])
     turns = [ScriptedTurn("One.", [ADD], thoughts=["Oh."]), last, ScriptedTurn("Three.")]
-    options: dict[str, Any] = {"thinking": THINKS, "tools": [MINE]}
+    options: dict[str, Any] = {"thinking": THINKS, "tools": [CLIENT_TOOL]}
     async with world(tmp_path, *turns, context_bytes=0) as here:
         message = (await here.messages("Add", **options)).message
         back = {"role": "assistant", "content": message["content"]}
@@ -188,7 +188,7 @@ async def test_manual_thinking_and_the_end_of_all_rounds_go_together(tmp_path: P
 async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
     odd = {"z": 1.0, "a": [1e30, 12345678901234567890123]}
     cached = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}, "x": odd}
-    tool = {**MINE, "defer_loading": True, "cache_control": {"type": "ephemeral"}, "x": odd}
+    tool = {**CLIENT_TOOL, "defer_loading": True, "cache_control": {"type": "ephemeral"}, "x": odd}
     search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search"}
     reference = {
         "type": "tool_result",

@@ -92,24 +92,36 @@ def _message(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
-ASKS = _message("Hi")
+USER_MESSAGE = _message("Hi")
 CONVERSATIONS: dict[str, list[dict[str, Any]]] = {
-    "ids of other characters": [ASKS, _calls("functions.a:0", "x|y/z"), _answer("functions.a:0"), _answer("x|y/z")],
-    "ids of any length": [ASKS, _calls("c" * 200), _answer("c" * 200), ASKS],
-    "ids that come again": [ASKS, _calls("call_0"), _answer("call_0"), _calls("call_0"), _answer("call_0"), ASKS],
-    "results in another order": [ASKS, _calls("a", "b"), _answer("b", "B"), _answer("a", "A")],
-    "an assistant that begins": [_message("Hello", "assistant"), ASKS],
-    "an assistant that ends": [ASKS, _message("Well, ", "assistant")],
-    "a system message at the end": [ASKS, _message("Hello", "assistant"), _message("Be brief", "system")],
-    "an empty answer": [ASKS, _message("", "assistant"), ASKS],
-    "an answer of white space": [ASKS, _message(" \n", "assistant"), ASKS],
-    "a question of white space": [_message(" "), _message("What?", "assistant"), ASKS],
-    "a call with words": [ASKS, _calls("a", content="Let me "), _answer("a")],
-    "an empty result": [ASKS, _calls("a"), _answer("a", ""), ASKS],
-    "a call of a tool that is gone": [ASKS, _calls("a", name="gone"), _answer("a"), ASKS],
-    "arguments that are not JSON": [ASKS, _calls("a", arguments='{"q": '), _answer("a"), ASKS],
-    "arguments that are a list": [ASKS, _calls("a", arguments="[1]"), _answer("a"), ASKS],
-    "no arguments": [ASKS, _calls("a", arguments=""), _answer("a"), ASKS],
+    "ids of other characters": [
+        USER_MESSAGE,
+        _calls("functions.a:0", "x|y/z"),
+        _answer("functions.a:0"),
+        _answer("x|y/z"),
+    ],
+    "ids of any length": [USER_MESSAGE, _calls("c" * 200), _answer("c" * 200), USER_MESSAGE],
+    "ids that come again": [
+        USER_MESSAGE,
+        _calls("call_0"),
+        _answer("call_0"),
+        _calls("call_0"),
+        _answer("call_0"),
+        USER_MESSAGE,
+    ],
+    "results in another order": [USER_MESSAGE, _calls("a", "b"), _answer("b", "B"), _answer("a", "A")],
+    "an assistant that begins": [_message("Hello", "assistant"), USER_MESSAGE],
+    "an assistant that ends": [USER_MESSAGE, _message("Well, ", "assistant")],
+    "a system message at the end": [USER_MESSAGE, _message("Hello", "assistant"), _message("Be brief", "system")],
+    "an empty answer": [USER_MESSAGE, _message("", "assistant"), USER_MESSAGE],
+    "an answer of white space": [USER_MESSAGE, _message(" \n", "assistant"), USER_MESSAGE],
+    "a question of white space": [_message(" "), _message("What?", "assistant"), USER_MESSAGE],
+    "a call with words": [USER_MESSAGE, _calls("a", content="Let me "), _answer("a")],
+    "an empty result": [USER_MESSAGE, _calls("a"), _answer("a", ""), USER_MESSAGE],
+    "a call of a tool that is gone": [USER_MESSAGE, _calls("a", name="gone"), _answer("a"), USER_MESSAGE],
+    "arguments that are not JSON": [USER_MESSAGE, _calls("a", arguments='{"q": '), _answer("a"), USER_MESSAGE],
+    "arguments that are a list": [USER_MESSAGE, _calls("a", arguments="[1]"), _answer("a"), USER_MESSAGE],
+    "no arguments": [USER_MESSAGE, _calls("a", arguments=""), _answer("a"), USER_MESSAGE],
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "an effort and a temperature": {"reasoning_effort": "high", "temperature": 0.3},

@@ -15,7 +15,7 @@ from restworld import get
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 NO_TOOLS = {"type": "allowed_tools", "mode": "auto", "tools": []}
-THEIRS = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]))
 
 
@@ -65,7 +65,7 @@ async def test_a_stream_of_responses_has_one_beginning_one_end_and_no_gaps(tmp_p
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
-    mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
+    mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         response = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
         assert kinds(response["output"]) == ["reasoning", "message", "function_call"]
@@ -88,7 +88,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: bool) -> None:
-    mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
+    mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         response = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
         back = [result(response["output"][-1]["call_id"], "theirs said so")]
@@ -243,7 +243,7 @@ async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
 
 
 async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_path: Path) -> None:
-    mixed = ScriptedTurn("", [ADD, THEIRS])
+    mixed = ScriptedTurn("", [ADD, CLIENT_CALL])
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), mixed, ScriptedTurn("Done.")) as world:
         response = await final(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
         back = [result(response["output"][-1]["call_id"], "1")]
@@ -267,7 +267,7 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path, stream: bool) -> None:
-    turns = [ScriptedTurn("Both.", [ADD, THEIRS]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
+    turns = [ScriptedTurn("Both.", [ADD, CLIENT_CALL]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns, provider={"responses": False}) as world:
         first = await final(world, "Ask", stream=stream, tools=[theirs()])
         back = [result(first["output"][-1]["call_id"], "theirs said so")]

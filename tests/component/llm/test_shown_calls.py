@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import ADD, MINE, THEIRS, THINKS, final_message, kinds
+from anthropicworld import ADD, CLIENT_CALL, CLIENT_TOOL, THINKS, final_message, kinds
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from provider_ids import with_provider_ids
@@ -18,7 +18,7 @@ SHOWS = {"fairlead": {"showCalls": True}}
 
 
 async def _send(world: LlmWorld, *messages: Any, stream: bool, **more: Any) -> dict[str, Any]:
-    answer = await world.messages(*messages, stream=stream, tools=[MINE], **{**SHOWS, **more})
+    answer = await world.messages(*messages, stream=stream, tools=[CLIENT_TOOL], **{**SHOWS, **more})
     return dict(final_message(answer, stream))
 
 
@@ -70,7 +70,7 @@ async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("stored", [False, True])
 async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, stream: bool, stored: bool) -> None:
-    mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["Hm."])
+    mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["Hm."])
     async with llm_world(tmp_path, mixed, ScriptedTurn("Done."), provider=ANTHROPIC) as world:
         message = await _send(world, "Ask", stream=stream, thinking=THINKS)
         assert kinds(message) == ["thinking", "text", "tool_use", "mcp_tool_use", "mcp_tool_result"]

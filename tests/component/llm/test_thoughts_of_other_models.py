@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import ADD, MINE, THEIRS, THINKS
+from anthropicworld import ADD, CLIENT_CALL, CLIENT_TOOL, THINKS
 from fairlead_formats.scripted_turns import ScriptedTurn
 from geminiworld import GENERATE, STREAM, declare_tools, gemini_world, generate, parts, respond_to
 from geminiworld import events as responses_of
@@ -18,7 +18,7 @@ from responsesworld import respond, responses_world, result
 from responsesworld import theirs as our_function
 
 BUSY = ScriptedTurn("later", status=503)
-FIRST = [ScriptedTurn("", [THEIRS], thoughts=["Hm."]), BUSY]
+FIRST = [ScriptedTurn("", [CLIENT_CALL], thoughts=["Hm."]), BUSY]
 ROUTE = {"model": "fairlead/all"}
 
 
@@ -40,7 +40,7 @@ def _assert_reported(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
 async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_turn(
     tmp_path: Path, stream: bool
 ) -> None:
-    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    options: dict[str, Any] = {"tools": [CLIENT_TOOL], "thinking": THINKS, **ROUTE}
     refusal = "messages.1.content.0: Invalid `signature` in `thinking` block"
     async with llm_world(tmp_path, FIRST, _second(refusal), provider=ANTHROPIC) as world:
         first = (await world.messages("Do", **options)).message
@@ -60,9 +60,9 @@ async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_tu
 async def test_thinking_is_off_in_a_turn_that_a_model_of_another_family_began(
     tmp_path: Path, other: dict[str, Any], stream: bool
 ) -> None:
-    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    options: dict[str, Any] = {"tools": [CLIENT_TOOL], "thinking": THINKS, **ROUTE}
     claude = [ScriptedTurn("later", status=529), ScriptedTurn("Done."), ScriptedTurn("Again.", thoughts=["Hm."])]
-    async with llm_world(tmp_path, claude, [ScriptedTurn("", [THEIRS])], providers=[ANTHROPIC, other]) as world:
+    async with llm_world(tmp_path, claude, [ScriptedTurn("", [CLIENT_CALL])], providers=[ANTHROPIC, other]) as world:
         first = (await world.messages("Do", **options)).message
         (call,) = [block for block in first["content"] if block["type"] == "tool_use"]
         answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
@@ -81,7 +81,7 @@ async def test_thinking_is_off_in_a_turn_that_a_model_of_another_family_began(
 
 
 async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    options: dict[str, Any] = {"tools": [CLIENT_TOOL], "thinking": THINKS, **ROUTE}
     scripted = [ScriptedTurn("Hello.", thoughts=["Hm."]), BUSY]
     refusal = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified"
     async with llm_world(tmp_path, scripted, _second(refusal), provider=ANTHROPIC) as world:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anthropicworld import MINE
+from anthropicworld import CLIENT_TOOL
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from llmworld import ANTHROPIC, llm_world
 
@@ -13,8 +13,8 @@ PATH = "/v1/messages/count_tokens"
 
 async def test_the_provider_counts_with_the_injected_tools(tmp_path: Path) -> None:
     async with llm_world(tmp_path, provider=ANTHROPIC) as world:
-        answer = await world.messages("Hi", path=PATH, tools=[MINE])
-        without = await world.messages("Hi", path=PATH, tools=[MINE], fairlead={"tools": "none"})
+        answer = await world.messages("Hi", path=PATH, tools=[CLIENT_TOOL])
+        without = await world.messages("Hi", path=PATH, tools=[CLIENT_TOOL], fairlead={"tools": "none"})
     request = world.model.requests[0]
     assert [tool["name"] for tool in request["tools"]] == ["theirs", "demo__add", "demo__fail"]
     counted = AnthropicApi().count_tokens(PATH, request)

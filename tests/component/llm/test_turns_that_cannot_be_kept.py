@@ -24,7 +24,7 @@ from waiting import until_async
 ORDERS = tool("order", description="Order a thing", inputSchema={"type": "object", "properties": {}})
 ORDER = ScriptedCall("demo__order", {})
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-MINE = ScriptedCall("theirs", {"q": 1})
+CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 DONE = ScriptedTurn("Done.")
 HI = MessageTurn("user", (TextPart("Hi"),))
 NOT_KEPT = "turn_not_kept"
@@ -57,7 +57,7 @@ def has_no_choice(request: Mapping[str, Any]) -> bool:
 async def test_the_callers_calls_go_first_where_no_turn_is_kept(
     tmp_path: Path, front: str, provider: str, stream: bool
 ) -> None:
-    turns = [ScriptedTurn("", [ORDER, MINE]), ScriptedTurn("", [ORDER]), DONE]
+    turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), ScriptedTurn("", [ORDER]), DONE]
     kind = PROVIDERS[provider]
     async with llm_world(tmp_path, *turns, provider=kind, tools=[ORDERS], context_bytes=0) as world:
         _, mine, own = await follow_up(world, front, stream=stream)
@@ -77,8 +77,8 @@ async def test_the_callers_calls_go_first_where_no_turn_is_kept(
 async def test_a_hidden_round_before_a_call_of_the_callers_is_kept(
     tmp_path: Path, front: str, provider: str, stream: bool
 ) -> None:
-    proof = [MINE] if front == "gemini" else []  # Gemini's clients first have to show that they return ids
-    turns = [ScriptedTurn("", proof or [ORDER]), ScriptedTurn("", [ORDER]), ScriptedTurn("", [MINE]), DONE]
+    proof = [CLIENT_CALL] if front == "gemini" else []  # Gemini's clients first have to show that they return ids
+    turns = [ScriptedTurn("", proof or [ORDER]), ScriptedTurn("", [ORDER]), ScriptedTurn("", [CLIENT_CALL]), DONE]
     if not proof:
         turns.pop(0)
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
@@ -109,7 +109,7 @@ async def test_a_model_that_had_a_tool_run_answers_where_no_turn_is_kept(
 @streams
 async def test_callers_calls_go_first_while_the_store_is_away(tmp_path: Path, stream: bool) -> None:
     (folder := tmp_path / "gateway").mkdir()
-    turns = [ScriptedTurn("", [ORDER, MINE]), ScriptedTurn("", [ORDER]), DONE]
+    turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), ScriptedTurn("", [ORDER]), DONE]
     async with (
         redis_server(tmp_path) as redis,
         llm_world(folder, *turns, tools=[ORDERS], redis=redis.url, redis_timeout=10.0) as world,
@@ -124,7 +124,7 @@ async def test_callers_calls_go_first_while_the_store_is_away(tmp_path: Path, st
 
 async def test_a_request_is_refused_while_the_results_of_its_turn_cannot_be_looked_up(tmp_path: Path) -> None:
     (folder := tmp_path / "gateway").mkdir()
-    turns = [ScriptedTurn("", [ORDER, MINE]), ScriptedTurn("", [ORDER])]
+    turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), ScriptedTurn("", [ORDER])]
     async with (
         redis_server(tmp_path) as redis,
         llm_world(folder, *turns, tools=[ORDERS], redis=redis.url, redis_timeout=10.0) as world,
@@ -148,7 +148,7 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
         async def fill() -> None:
             await admin.config_set("maxmemory", "1")
 
-        turns = [ScriptedTurn("", [ORDER, MINE]), DONE]
+        turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
         store: dict[str, Any] = {"redis": redis.url, "redis_timeout": 10.0}
         async with llm_world(folder, *turns, tools=[ORDERS], before_call=fill, **store) as world:
             _, mine, own = await follow_up(world, "openai-chat", stream=stream)

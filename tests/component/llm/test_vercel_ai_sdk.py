@@ -14,7 +14,7 @@ from responsesworld import kinds
 
 pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.timeout(600)]
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
-THEIRS = ScriptedCall("theirs", {})
+CLIENT_CALL = ScriptedCall("theirs", {})
 STEPS = [
     {"text": "Look.", "calls": ["theirs"]},
     {"text": "", "calls": ["theirs"]},
@@ -25,7 +25,14 @@ STEPS = [
 
 def turns(*thoughts: str) -> list[ScriptedTurn]:
     """Three steps, of which the first is a mixed turn and the others have hidden rounds, and a final answer."""
-    script = [("Look.", [ADD, THEIRS]), ("", [ADD]), ("", [THEIRS]), ("", [ADD]), ("Done.", []), ("Done again.", [])]
+    script = [
+        ("Look.", [ADD, CLIENT_CALL]),
+        ("", [ADD]),
+        ("", [CLIENT_CALL]),
+        ("", [ADD]),
+        ("Done.", []),
+        ("Done again.", []),
+    ]
     return [ScriptedTurn(text, calls, thoughts=thoughts) for text, calls in script]
 
 

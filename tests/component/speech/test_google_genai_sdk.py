@@ -18,10 +18,10 @@ from liveworld import LOUD, NEW, OLD, QUIET, live_world
 from routedlive import PAUSE, VOICE, routed_live_world
 from routedturns import CALL, DEEP
 
-THEIRS = SpokenReply(
+CLIENT_CALL = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
 )
-REPLIES = (THEIRS, SpokenReply("Here you are: it is done."), SpokenReply("Beside."))
+REPLIES = (CLIENT_CALL, SpokenReply("Here you are: it is done."), SpokenReply("Beside."))
 HEARD = ("what is it",)
 THEIR_TOOL = types.Tool(
     function_declarations=[

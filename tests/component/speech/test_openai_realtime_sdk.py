@@ -22,10 +22,10 @@ THEIR_TOOL: RealtimeFunctionToolParam = {
     "description": "The client's",
     "parameters": {"type": "object"},
 }
-THEIRS = SpokenReply(
+CLIENT_CALL = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
 )
-REPLIES = (THEIRS, SpokenReply("Here you are: it is done."), SpokenReply("Beside."))
+REPLIES = (CLIENT_CALL, SpokenReply("Here you are: it is done."), SpokenReply("Beside."))
 MADE = ("event_id", "id", "item_id", "response_id", "previous_item_id", "expires_at", "call_id")
 
 

@@ -26,7 +26,7 @@ MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", m
 """Tiers without words that choose them."""
 STORY = SpokenReply("Long ago.")
 HELLO = SpokenReply("Hello.")
-THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
+CLIENT_CALL = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
 TOOLS = {"tools": [own_function()]}
 RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
 
@@ -56,7 +56,7 @@ async def written_behind_speech(
 ) -> AsyncIterator[tuple[RoutedLiveWorld, LiveClient]]:
     """A session whose client sent the text "the legend" before the decision about its speech."""
     async with (
-        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], bounds=bounds, **DEEP) as world,
+        routed_live_world(tmp_path, CLIENT_CALL, STORY, heard=["the legend"], bounds=bounds, **DEEP) as world,
         world.client(setup=TOOLS) as client,
     ):
         requested, go_on = hold_words(world, monkeypatch)
@@ -122,7 +122,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Pa
     """The gateway would not read the client's answers."""
     bounds = SpeechBounds(routed_turns=1)
     async with (
-        routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,
+        routed_live_world(tmp_path, CLIENT_CALL, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,
         world.client(setup={**TOOLS, **DEAF}) as client,
     ):
         await client.ask("the legend")
@@ -138,7 +138,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Pa
 async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
     """A provider closes a session whose client answers a call that the provider did not make."""
     async with (
-        routed_live_world(tmp_path, THEIRS, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
+        routed_live_world(tmp_path, CLIENT_CALL, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
         world.client(setup=TOOLS) as client,
     ):
         await client.ask("the legend")
@@ -155,7 +155,7 @@ async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(
 
 async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None:
     async with (
-        routed_live_world(tmp_path, THEIRS, STORY, **DEEP) as world,
+        routed_live_world(tmp_path, CLIENT_CALL, STORY, **DEEP) as world,
         world.client(setup=TOOLS) as client,
     ):
         await client.ask("the legend")

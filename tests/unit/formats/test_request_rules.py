@@ -46,10 +46,10 @@ def chat_answer(ident: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": ident, "content": "found"}
 
 
-ASKS = {"role": "user", "content": "Find it"}
+USER_MESSAGE = {"role": "user", "content": "Find it"}
 CHAT: dict[str, Any] = {
     "model": "m",
-    "messages": [ASKS, chat_calls("c1", "c2"), chat_answer("c2"), chat_answer("c1"), ASKS],
+    "messages": [USER_MESSAGE, chat_calls("c1", "c2"), chat_answer("c2"), chat_answer("c1"), USER_MESSAGE],
     "tools": [chat_tool(), chat_tool("seek", STRICT_SCHEMA, strict=True)],
     "tool_choice": {"type": "function", "function": {"name": "find"}},
 }
@@ -91,10 +91,10 @@ CHAT_CASES: dict[str, dict[str, Any]] = {
     "chat-choice-without-tools": {"tools": None},
     "chat-functions-empty": {"functions": []},
     "chat-choice-without-functions": {"function_call": "auto"},
-    "chat-content": {"messages": [ASKS, {"role": "assistant", "content": None}]},
-    "chat-tool-message": {"messages": [ASKS, chat_answer("c1")]},
-    "chat-missing-output": {"messages": [ASKS, chat_calls("c1", "c2"), chat_answer("c1"), ASKS]},
-    "chat-call-ids-unique": {"messages": [ASKS, chat_calls("c1", "c1"), chat_answer("c1")]},
+    "chat-content": {"messages": [USER_MESSAGE, {"role": "assistant", "content": None}]},
+    "chat-tool-message": {"messages": [USER_MESSAGE, chat_answer("c1")]},
+    "chat-missing-output": {"messages": [USER_MESSAGE, chat_calls("c1", "c2"), chat_answer("c1"), USER_MESSAGE]},
+    "chat-call-ids-unique": {"messages": [USER_MESSAGE, chat_calls("c1", "c1"), chat_answer("c1")]},
 }
 
 
@@ -115,7 +115,7 @@ STORED = "resp_scripted_0001"
 STORED_OUTPUT = [item_output("call_scripted_0001_0000")]
 RESPONSES: dict[str, Any] = {
     "model": "m",
-    "input": [ASKS, THOUGHT, item_call("c1", id="fc_1"), item_output("c1")],
+    "input": [USER_MESSAGE, THOUGHT, item_call("c1", id="fc_1"), item_output("c1")],
     "tools": [flat_tool()],
     "tool_choice": {"type": "function", "name": "find"},
 }
@@ -125,19 +125,19 @@ RESPONSES_CASES: dict[str, dict[str, Any]] = {
     "responses-previous": {"previous_response_id": "resp_2"},
     "responses-conversation": {"previous_response_id": STORED, "conversation": "conv_1"},
     "responses-tool-choice": {"tool_choice": {"type": "function", "name": "seek"}},
-    "responses-item-id": {"input": [ASKS, item_call("c1", id="call_1"), item_output("c1")]},
-    "responses-item-ids-unique": {"input": [ASKS, {"type": "item_reference", "id": "rs_1"}, THOUGHT]},
+    "responses-item-id": {"input": [USER_MESSAGE, item_call("c1", id="call_1"), item_output("c1")]},
+    "responses-item-ids-unique": {"input": [USER_MESSAGE, {"type": "item_reference", "id": "rs_1"}, THOUGHT]},
     "responses-item-reference": {"input": [{"type": "item_reference", "id": "rs_2"}]},
-    "responses-call-id-length": {"input": [ASKS, item_call("c" * 65), item_output("c" * 65)]},
+    "responses-call-id-length": {"input": [USER_MESSAGE, item_call("c" * 65), item_output("c" * 65)]},
     "responses-call-ids-unique": {"input": [item_call("c1"), item_call("c1"), item_output("c1")]},
     "responses-missing-output": {"input": "Go on", "previous_response_id": STORED},
-    "responses-output-without-call": {"input": [ASKS, item_output("c1")]},
-    "responses-reasoning-followed": {"input": [ASKS, THOUGHT, ASKS]},
+    "responses-output-without-call": {"input": [USER_MESSAGE, item_output("c1")]},
+    "responses-reasoning-followed": {"input": [USER_MESSAGE, THOUGHT, USER_MESSAGE]},
     "responses-call-reasoning": {
-        "input": [ASKS, item_call("call_scripted_0001_0000", id="fc_scripted_0001_0000"), *STORED_OUTPUT]
+        "input": [USER_MESSAGE, item_call("call_scripted_0001_0000", id="fc_scripted_0001_0000"), *STORED_OUTPUT]
     },
     "responses-encrypted-content": {
-        "input": [ASKS, {**THOUGHT, "encrypted_content": "another's"}, item_call("c1"), item_output("c1")]
+        "input": [USER_MESSAGE, {**THOUGHT, "encrypted_content": "another's"}, item_call("c1"), item_output("c1")]
     },
 }
 
@@ -169,8 +169,8 @@ MESSAGES: dict[str, Any] = {
     "model": "m",
     "max_tokens": 99,
     "messages": [
-        ASKS,
-        ASKS,
+        USER_MESSAGE,
+        USER_MESSAGE,
         blocks("assistant", thinking_block(), tool_use("t1")),
         blocks("user", tool_result("t1"), TEXT),
     ],
@@ -185,13 +185,13 @@ MESSAGES_CASES: dict[str, dict[str, Any]] = {
     "messages-thread-fields": {"thread": {"type": "continue", "previous_message_id": "msg_scripted_0001"}},
     "messages-max-tokens": {"max_tokens": None},
     "messages-empty": {"messages": []},
-    "messages-role": {"messages": [ASKS, {"role": "tool", "content": "found"}]},
-    "messages-first-role": {"messages": [{"role": "assistant", "content": "Hello"}, ASKS]},
-    "messages-content": {"messages": [ASKS, blocks("assistant")]},
+    "messages-role": {"messages": [USER_MESSAGE, {"role": "tool", "content": "found"}]},
+    "messages-first-role": {"messages": [{"role": "assistant", "content": "Hello"}, USER_MESSAGE]},
+    "messages-content": {"messages": [USER_MESSAGE, blocks("assistant")]},
     "messages-text": {"messages": [blocks("user", {"type": "text", "text": " "})]},
-    "messages-trailing-space": {"messages": [ASKS, {"role": "assistant", "content": "Hello "}]},
+    "messages-trailing-space": {"messages": [USER_MESSAGE, {"role": "assistant", "content": "Hello "}]},
     "messages-block": {"messages": [blocks("user", {"type": "hologram"})]},
-    "messages-mcp-block": {"messages": [ASKS, blocks("assistant", {"type": "mcp_tool_use"}), ASKS]},
+    "messages-mcp-block": {"messages": [USER_MESSAGE, blocks("assistant", {"type": "mcp_tool_use"}), USER_MESSAGE]},
     "messages-tool-name": {"tools": [claude_tool("find it")]},
     "messages-tool-names-unique": {"tools": [claude_tool(), claude_tool()]},
     "messages-schema-type": {"tools": [claude_tool(schema={"properties": {}})]},
@@ -200,32 +200,44 @@ MESSAGES_CASES: dict[str, dict[str, Any]] = {
     "messages-property-name": {"tools": [claude_tool(schema={"type": "object", "properties": {"$filter": {}}})]},
     "messages-tool-choice": {"tool_choice": {"type": "tool", "name": "seek"}},
     "messages-choice-without-tools": {"tools": []},
-    "messages-call-id": {"messages": [ASKS, blocks("assistant", tool_use("a:1")), blocks("user", tool_result("a:1"))]},
-    "messages-result-id": {"messages": [ASKS, blocks("user", tool_result("a:1"))]},
-    "messages-call-ids-unique": {"messages": [ASKS, blocks("assistant", tool_use("t1"), tool_use("t1"))]},
-    "messages-call-input": {"messages": [ASKS, blocks("assistant", tool_use("t1", input="{}"))]},
-    "messages-missing-result": {
-        "messages": [ASKS, blocks("assistant", tool_use("t1")), blocks("user", TEXT, tool_result("t1"))]
+    "messages-call-id": {
+        "messages": [USER_MESSAGE, blocks("assistant", tool_use("a:1")), blocks("user", tool_result("a:1"))]
     },
-    "messages-result-without-call": {"messages": [ASKS, blocks("user", tool_result("t1"))]},
+    "messages-result-id": {"messages": [USER_MESSAGE, blocks("user", tool_result("a:1"))]},
+    "messages-call-ids-unique": {"messages": [USER_MESSAGE, blocks("assistant", tool_use("t1"), tool_use("t1"))]},
+    "messages-call-input": {"messages": [USER_MESSAGE, blocks("assistant", tool_use("t1", input="{}"))]},
+    "messages-missing-result": {
+        "messages": [USER_MESSAGE, blocks("assistant", tool_use("t1")), blocks("user", TEXT, tool_result("t1"))]
+    },
+    "messages-result-without-call": {"messages": [USER_MESSAGE, blocks("user", tool_result("t1"))]},
     "messages-single-result": {
-        "messages": [ASKS, blocks("assistant", tool_use("t1")), blocks("user", tool_result("t1"), tool_result("t1"))]
+        "messages": [
+            USER_MESSAGE,
+            blocks("assistant", tool_use("t1")),
+            blocks("user", tool_result("t1"), tool_result("t1")),
+        ]
     },
     "messages-cache-control": {"tools": [claude_tool(f"find_{n}", **CACHED) for n in range(5)], "tool_choice": None},
-    "messages-thinking-cached": {"messages": [ASKS, blocks("assistant", {**thinking_block(), **CACHED}, TEXT), ASKS]},
+    "messages-thinking-cached": {
+        "messages": [USER_MESSAGE, blocks("assistant", {**thinking_block(), **CACHED}, TEXT), USER_MESSAGE]
+    },
     "messages-thinking-budget": {**THINKS, "thinking": {"type": "enabled", "budget_tokens": 1000}},
     "messages-thinking-max-tokens": {**THINKS, "max_tokens": 1024},
     "messages-thinking-temperature": {**THINKS, "temperature": 0.5},
     "messages-thinking-forced": {**THINKS, "tool_choice": {"type": "any"}},
     "messages-thinking-first": {
         **THINKS,
-        "messages": [ASKS, blocks("assistant", TEXT, tool_use("t1")), blocks("user", tool_result("t1"))],
+        "messages": [USER_MESSAGE, blocks("assistant", TEXT, tool_use("t1")), blocks("user", tool_result("t1"))],
     },
     "messages-thinking-signature": {
-        "messages": [ASKS, blocks("assistant", {**thinking_block(), "signature": "another's"}, TEXT), ASKS]
+        "messages": [
+            USER_MESSAGE,
+            blocks("assistant", {**thinking_block(), "signature": "another's"}, TEXT),
+            USER_MESSAGE,
+        ]
     },
     "messages-thinking-modified": {
-        "messages": [ASKS, blocks("assistant", thinking_block(1), thinking_block(2), TEXT), ASKS]
+        "messages": [USER_MESSAGE, blocks("assistant", thinking_block(1), thinking_block(2), TEXT), USER_MESSAGE]
     },
 }
 
@@ -336,32 +348,32 @@ def asks_converse(*parts: Any) -> dict[str, Any]:
     return {"messages": [blocks("user", *parts)]}
 
 
-SAYS = {"text": "Find it"}
+TEXT_BLOCK = {"text": "Find it"}
 THOUGHT_OF = {"reasoningText": {"text": "Hm", "signature": converse_signature(1, "Hm")}}
 CONVERSE: dict[str, Any] = {
     "messages": [
-        blocks("user", SAYS, document(), {"image": {"format": "png", "source": {"bytes": "QQ=="}}}),
+        blocks("user", TEXT_BLOCK, document(), {"image": {"format": "png", "source": {"bytes": "QQ=="}}}),
         blocks("assistant", {"reasoningContent": THOUGHT_OF}, converse_use()),
         blocks("user", converse_result()),
-        blocks("assistant", SAYS),
-        blocks("user", SAYS, {"cachePoint": {"type": "default"}}),
+        blocks("assistant", TEXT_BLOCK),
+        blocks("user", TEXT_BLOCK, {"cachePoint": {"type": "default"}}),
     ],
-    "system": [SAYS],
+    "system": [TEXT_BLOCK],
     "inferenceConfig": {"maxTokens": 2048},
     **converse_tool(),
 }
 CONVERSE_CASES: dict[str, dict[str, Any]] = {
     "converse-member": {"fairlead": {}},
     "converse-first-role": {"messages": []},
-    "converse-alternation": {"messages": [blocks("user", SAYS), blocks("user", SAYS)]},
+    "converse-alternation": {"messages": [blocks("user", TEXT_BLOCK), blocks("user", TEXT_BLOCK)]},
     "converse-content": {"messages": [blocks("user")]},
     "converse-text": asks_converse({"text": " "}),
     "converse-block": asks_converse({"hologram": {}}),
-    "converse-media-role": {"messages": [blocks("user", SAYS), blocks("assistant", SAYS, document())]},
+    "converse-media-role": {"messages": [blocks("user", TEXT_BLOCK), blocks("assistant", TEXT_BLOCK, document())]},
     "converse-image": asks_converse({"image": {"format": "tiff", "source": {"bytes": "QQ=="}}}),
     "converse-document-text": asks_converse(document()),
-    "converse-document-name": asks_converse(SAYS, document("a.pdf")),
-    "converse-document-names-unique": asks_converse(SAYS, document(), document()),
+    "converse-document-name": asks_converse(TEXT_BLOCK, document("a.pdf")),
+    "converse-document-names-unique": asks_converse(TEXT_BLOCK, document(), document()),
     "converse-tool-config": {"toolConfig": None},
     "converse-tools": {"toolConfig": {"tools": []}},
     "converse-tool-name": converse_tool("find it"),
@@ -370,41 +382,45 @@ CONVERSE_CASES: dict[str, dict[str, Any]] = {
     "converse-schema-valid": converse_tool(schema={**SCHEMA, "required": None}),
     "converse-tool-choice": {"toolConfig": {**converse_tool()["toolConfig"], "toolChoice": {"none": {}}}},
     "converse-call-id": {
-        "messages": [blocks("user", SAYS), blocks("assistant", converse_use("c 1")), blocks("user", SAYS)]
+        "messages": [blocks("user", TEXT_BLOCK), blocks("assistant", converse_use("c 1")), blocks("user", TEXT_BLOCK)]
     },
     "converse-call-ids-unique": {
         "messages": [
-            blocks("user", SAYS),
+            blocks("user", TEXT_BLOCK),
             blocks("assistant", converse_use(), converse_use()),
             blocks("user", converse_result()),
         ]
     },
     "converse-call-input": {
-        "messages": [blocks("user", SAYS), blocks("assistant", converse_use(input="{}")), blocks("user", SAYS)]
+        "messages": [
+            blocks("user", TEXT_BLOCK),
+            blocks("assistant", converse_use(input="{}")),
+            blocks("user", TEXT_BLOCK),
+        ]
     },
     "converse-missing-result": {
-        "messages": [blocks("user", SAYS), blocks("assistant", converse_use()), blocks("user", SAYS)]
+        "messages": [blocks("user", TEXT_BLOCK), blocks("assistant", converse_use()), blocks("user", TEXT_BLOCK)]
     },
     "converse-result-without-call": asks_converse(converse_result()),
     "converse-result-content": {
         "messages": [
-            blocks("user", SAYS),
+            blocks("user", TEXT_BLOCK),
             blocks("assistant", converse_use()),
             blocks("user", converse_result(status="error", content=[])),
         ]
     },
     "converse-results-alone": {
         "messages": [
-            blocks("user", SAYS),
+            blocks("user", TEXT_BLOCK),
             blocks("assistant", converse_use()),
-            blocks("user", converse_result(), SAYS),
+            blocks("user", converse_result(), TEXT_BLOCK),
         ]
     },
     "converse-temperature": {"inferenceConfig": {"temperature": 1.5}},
     "converse-system": {"system": [{"text": ""}]},
     "converse-thinking-signature": {
         "messages": [
-            blocks("user", SAYS),
+            blocks("user", TEXT_BLOCK),
             blocks("assistant", {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "another's"}}}),
         ]
     },
@@ -441,7 +457,7 @@ def scripted_api(family: ApiFamily) -> ScriptedApi:
     responses = ResponsesApi(draft_error)
     responses.whole(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
     messages = AnthropicApi(draft_error)
-    messages.whole(ScriptedTurn("Hello"), 1, {"messages": [ASKS], "thread": {"type": "create"}})
+    messages.whole(ScriptedTurn("Hello"), 1, {"messages": [USER_MESSAGE], "thread": {"type": "create"}})
     apis: dict[ApiFamily, ScriptedApi] = {
         ApiFamily.CHAT: ChatApi(draft_error),
         ApiFamily.RESPONSES: responses,

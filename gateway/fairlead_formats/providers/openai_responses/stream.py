@@ -80,7 +80,9 @@ class ResponsesStream:
         self._sent_lifecycle: set[str] = set()
         """Types of lifecycle events, such as `response.created`, that were sent to the client."""
         self._wrote_opening = False
+        """Whether the items in front of the model's output were written (`_write_opening`)."""
         self._early_results: Sequence[FinishedCall] = ()
+        """Approved calls that ended before the first round; written with the opening."""
         self._running_indices: Sequence[int] = ()
         """Indices in the client's output of calls that were shown to the client and whose results were not sent yet."""
         self._sequence = 0
@@ -88,11 +90,13 @@ class ResponsesStream:
         """Number of items in the client's output."""
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
+        """Ids of the provider's responses, one per ended round."""
         self._before: list[tuple[Sequence[Raw], str]] = []
-        """Items and mark of each earlier round."""
-        self._begin()
+        """Of each earlier round: its items, and the mark at the end of their ids (`items.mark_id`)."""
+        self._reset_round()
 
-    def _begin(self) -> None:
+    def _reset_round(self) -> None:
+        """Set the attributes that belong to one round."""
         self._items: dict[int, StreamedItem] = {}
         self._final: dict[str, Raw] | None = None
         """Members of the round's final response; None before it."""
@@ -115,14 +119,14 @@ class ResponsesStream:
             event = _event(data)
             if event.type == "error" or (event.type is None and bytes(event.error) != b"null"):
                 raise BadStream("the provider ended its stream with an error", _error(data, event))
-            return self._take(data, event)
+            return self._take_event(data, event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadStream(f"an event of the provider's stream is not a Responses event: {error}") from error
 
-    def _take(self, data: bytes, event: _ResponseEvent) -> bytes:
+    def _take_event(self, data: bytes, event: _ResponseEvent) -> bytes:
         if bytes(event.response) != b"null":
-            return self._lifecycle(data, event)
-        opening = self._open()
+            return self._take_lifecycle_event(data, event)
+        opening = self._write_opening()
         if event.output_index is None:
             return opening + self._pass_event(data, event, {})
         entry = self._items.get(event.output_index)
@@ -133,7 +137,7 @@ class ResponsesStream:
             return opening + self._end_item(data, event, entry)
         return opening + self._pass_item_event(data, event, entry)
 
-    def _lifecycle(self, data: bytes, event: _ResponseEvent) -> bytes:
+    def _take_lifecycle_event(self, data: bytes, event: _ResponseEvent) -> bytes:
         kind = event.type or ""
         if kind in _ENDS:
             self._final = members_of(event.response)
@@ -178,7 +182,9 @@ class ResponsesStream:
         return b"".join(self._pass_item_event(each_data, each, entry) for each_data, each in buffered_events)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """An event of an item, with the item's index in the client's output."""
+        """The event of an item, changed for the client's output. If the item's events are held back, stores the event
+        instead, and returns nothing.
+        """
         if entry.buffered_events is not None:
             entry.buffered_events.append((data, event))
             return b""
@@ -210,7 +216,7 @@ class ResponsesStream:
             head["output_index"] = index
         return _sse_event(kind, encode({**head, **members}))
 
-    def _open(self) -> bytes:
+    def _write_opening(self) -> bytes:
         """Events of the items in front of the model's output: the list of the gateway's tools, and approved calls."""
         if self._wrote_opening:
             return b""
@@ -224,7 +230,7 @@ class ResponsesStream:
         return out + self.show_results(self._early_results)
 
     def end_round(self) -> bytes:
-        opening = self._open()
+        opening = self._write_opening()
         final = self._final or {}
         self.usage = add_usage(self.usage, read_response(encode(final)).usage)
         listed = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
@@ -247,7 +253,7 @@ class ResponsesStream:
     def next_round(self) -> None:
         self._before.append((self.items, self._shown.mark))
         self._shown.next_round()
-        self._begin()
+        self._reset_round()
 
     @property
     def message(self) -> Mapping[str, Any]:

@@ -113,9 +113,9 @@ class ToolCall(AttemptOwner):
         self._members: jsonrpc.RawObject | None = None
         """Original params, for further rounds with a modern server."""
         self._opened: round_trips.OpenedPages | None = None
-        """Pages that the user agreed to open; None until a modern server asks a legacy client for the first time."""
+        """Web pages that the user agreed to open; None until a modern server first asks a legacy client."""
         self._bridged: BridgedCall | None = None
-        """Call at the server that this request starts or continues; None where the eras need no bridge."""
+        """Call of a modern client at a legacy server, which this request starts or continues; None for other eras."""
         self._peer: ClientPeer | None = None
         """Legacy client that gets the questions of the server's task, which is not created in the client's session."""
         self._declaration = client_tasks.NOT_DECLARED
@@ -148,7 +148,8 @@ class ToolCall(AttemptOwner):
                     close_question(self.call)
                     self.refuse(declined)
                     return
-                self.call.continued = True  # not if it only repeats a call
+                # `take_repeat` has removed the state if the request only repeats a call, which may be retried then
+                self.call.continued = self.request.continued
             for stage in stages:
                 refusal = stage(self.call)
                 if refusal is not None:
@@ -198,7 +199,7 @@ class ToolCall(AttemptOwner):
     def send(self) -> None:
         self._following = None
         try:
-            if not self._bridge():  # the bridge where the eras differ
+            if not self._bridge():
                 self.call.choose_session()
                 self.attempts.begin_again()
         except Exception as error:  # noqa: BLE001  # must not fail the call whose end started this one; `give_up` logs
@@ -209,7 +210,7 @@ class ToolCall(AttemptOwner):
     def build_request(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
         if modern and route.tool is None and request.method in SUBSCRIPTIONS:
-            self._watch()
+            self._change_subscription()
             return None
         members = request.params
         if self._members is not None:
@@ -283,7 +284,9 @@ class ToolCall(AttemptOwner):
             result = shown
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
-        if outcome.mended and (route.shape is None or route.shape.selection is None):  # else the part is at fault
+        if outcome.mended and (
+            route.shape is None or route.shape.selection is None
+        ):  # a selected part may be incomplete
             self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
@@ -305,7 +308,7 @@ class ToolCall(AttemptOwner):
         self._present(outcome)
 
     def _present(self, outcome: TranslatedResult) -> None:
-        """Answer with a result. A result to be recorded, or with more tokens than `most_tokens`, is stored before."""
+        """Answer with a result. Before that, store a result that is recorded, or is longer than `call.most_tokens`."""
         error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.most_tokens
         work = None
         if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
@@ -516,7 +519,7 @@ class ToolCall(AttemptOwner):
         call.attach(self, relay)
         return True
 
-    def _watch(self) -> None:
+    def _change_subscription(self) -> None:
         """Carry out a legacy client's `resources/subscribe` or `unsubscribe` at a modern server, which has
         `subscriptions/listen` instead.
         """

@@ -20,16 +20,16 @@ from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.protocol import FinishedCall, LoopResult, StoredTurn
 from fairlead_tools.validation.schema_draft import draft_error
 
-OURS = ScriptedCall("ours", {"n": 1})
-THEIRS = ScriptedCall("theirs")
+GATEWAY_CALL = ScriptedCall("ours", {"n": 1})
+CLIENT_CALL = ScriptedCall("theirs")
 THINKS = {"type": "enabled", "budget_tokens": 1024}
 LAST: dict[str, Sequence[ScriptedCall]] = {
     "over": [],
-    "the caller's": [THEIRS],
-    "mixed": [OURS, THEIRS, OURS],
-    "two of the caller's": [THEIRS, THEIRS],
+    "the caller's": [CLIENT_CALL],
+    "mixed": [GATEWAY_CALL, CLIENT_CALL, GATEWAY_CALL],
+    "two of the caller's": [CLIENT_CALL, CLIENT_CALL],
 }
-SAID = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
+TEXTS_AND_THOUGHTS = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
 
 
 class Turn:
@@ -95,10 +95,15 @@ class Turn:
 def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
     tried = 0
     # three rounds: every pair of texts for two of them, and one text for the third
-    triples = [(*pair, SAID[sum(map(SAID.index, pair)) % len(SAID)]) for pair in itertools.product(SAID, repeat=2)]
-    for count, texts in enumerate(([(text,) for text in SAID], itertools.product(SAID, repeat=2), triples), 1):
+    triples = [
+        (*pair, TEXTS_AND_THOUGHTS[sum(map(TEXTS_AND_THOUGHTS.index, pair)) % len(TEXTS_AND_THOUGHTS)])
+        for pair in itertools.product(TEXTS_AND_THOUGHTS, repeat=2)
+    ]
+    for count, texts in enumerate(
+        ([(text,) for text in TEXTS_AND_THOUGHTS], itertools.product(TEXTS_AND_THOUGHTS, repeat=2), triples), 1
+    ):
         for spoken in texts:
-            calls = [*[[OURS]] * (count - 1), LAST[last]]
+            calls = [*[[GATEWAY_CALL]] * (count - 1), LAST[last]]
             rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
             turn = Turn(rounds, shows=shows)
             for stored, thoughts in itertools.product([False, True], repeat=2):
@@ -113,8 +118,8 @@ def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_turn_that_is_kept_comes_back_as_it_was(last: str) -> None:
-    for spoken in itertools.product(SAID, repeat=2):
-        calls = [[OURS], LAST[last]]
+    for spoken in itertools.product(TEXTS_AND_THOUGHTS, repeat=2):
+        calls = [[GATEWAY_CALL], LAST[last]]
         rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
         turn = Turn(rounds, shows=False)
         if turn.stored is None:
@@ -126,8 +131,8 @@ def test_a_turn_that_is_kept_comes_back_as_it_was(last: str) -> None:
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("shows", [False, True])
 def test_blocks_of_a_stream_are_those_of_the_whole_answer(last: str, shows: bool) -> None:
-    for spoken in itertools.product(SAID, repeat=2):
-        calls = [[OURS], LAST[last]]
+    for spoken in itertools.product(TEXTS_AND_THOUGHTS, repeat=2):
+        calls = [[GATEWAY_CALL], LAST[last]]
         rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
         turn = Turn(rounds, shows=shows)
         begun = [each["content_block"] for each in turn.streamed if each["type"] == "content_block_start"]

@@ -19,10 +19,10 @@ CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 OPUS = "global.anthropic.claude-opus-4-7-v1:0"
 LLAMA = "us.meta.llama4-maverick-17b-instruct-v1:0"
 TOOL = {"toolSpec": {"name": "find", "description": "Finds", "inputSchema": {"json": {"type": "object"}}}}
-ASKS = {"role": "user", "content": [{"text": "Find it"}]}
+USER_MESSAGE = {"role": "user", "content": [{"text": "Find it"}]}
 CALLS = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "find", "input": {"q": 1}}}]}
 RESULT = {"toolResult": {"toolUseId": "c1", "content": [{"json": {"found": 2}}, {"text": "so"}], "status": "error"}}
-HISTORY = [ASKS, CALLS, {"role": "user", "content": [RESULT]}]
+HISTORY = [USER_MESSAGE, CALLS, {"role": "user", "content": [RESULT]}]
 INJECTED = json.dumps({"toolSpec": {"name": "ours", "inputSchema": {"json": {"type": "object"}}}}).encode()
 
 
@@ -82,7 +82,7 @@ def test_reasoning_of_later_rounds_is_not_sent_back() -> None:
     shown = {"reasoningContent": {"reasoningText": {"text": "So", "signature": "fairlead.0."}}}
     signed = {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "the provider's"}}}
     answer = {"role": "assistant", "content": [signed, {"text": "One."}, shown, {"text": "Two."}]}
-    written = provider_request({"messages": [ASKS, answer, ASKS]})
+    written = provider_request({"messages": [USER_MESSAGE, answer, USER_MESSAGE]})
     assert written["messages"][1]["content"] == [signed, {"text": "One."}, {"text": "Two."}]
 
 
@@ -90,7 +90,7 @@ def test_signed_reasoning_and_thinking_are_removed_for_another_model() -> None:
     signed = {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "another's"}}}
     called = {"role": "assistant", "content": [signed, *CALLS["content"]]}
     body = {
-        "messages": [ASKS, called, HISTORY[2]],
+        "messages": [USER_MESSAGE, called, HISTORY[2]],
         "additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
     }
     removed = BEDROCK.remove_thoughts(json.dumps(body).encode(), 0)
@@ -100,7 +100,7 @@ def test_signed_reasoning_and_thinking_are_removed_for_another_model() -> None:
 
 
 def test_a_managed_prompt_gets_no_tools_of_the_gateway() -> None:
-    body = json.dumps({"messages": [ASKS], "promptVariables": {"city": {"text": "Bonn"}}}).encode()
+    body = json.dumps({"messages": [USER_MESSAGE], "promptVariables": {"city": {"text": "Bonn"}}}).encode()
     assert BEDROCK.read(body, CLAUDE, stream=False).no_injection
     assert BEDROCK.read(
         b'{"messages":[{}]}', "arn:aws:bedrock:us-east-1:1:prompt/ABCDEFGHIJ", stream=False
@@ -185,9 +185,9 @@ def test_a_path_names_a_model_however_it_is_written(model: str) -> None:
 
 
 def test_a_count_is_of_the_members_that_the_model_reads() -> None:
-    inner = {"messages": [ASKS], "inferenceConfig": {"maxTokens": 9}, "toolConfig": {"tools": [TOOL]}}
+    inner = {"messages": [USER_MESSAGE], "inferenceConfig": {"maxTokens": 9}, "toolConfig": {"tools": [TOOL]}}
     read = COUNTING.read(json.dumps({"input": {"converse": inner}}).encode(), CLAUDE)
     body = COUNTING.body(read.body(ModelRound(CLAUDE)), CLAUDE)
-    assert json.loads(body) == {"input": {"converse": {"messages": [ASKS], "toolConfig": {"tools": [TOOL]}}}}
+    assert json.loads(body) == {"input": {"converse": {"messages": [USER_MESSAGE], "toolConfig": {"tools": [TOOL]}}}}
     with pytest.raises(BadRequest, match=r"send `input\.converse`"):
         COUNTING.read(b'{"input":{"invokeModel":{"body":"QQ=="}}}', CLAUDE)

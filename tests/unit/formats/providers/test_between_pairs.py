@@ -22,12 +22,12 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
 from fairlead_tools.validation.schema_draft import draft_error
 
-ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+CHAT_REQUEST: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The request to a model for a client of Chat Completions, and the losses."""
-    read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
+    read = pair(CHAT, provider).read(json.dumps(CHAT_REQUEST | members).encode())
     body: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
     return body, [*(read.losses or ())]
 
@@ -83,7 +83,7 @@ def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, An
     [("gpt-5-mini", "max_completion_tokens"), ("o4-mini", "max_completion_tokens"), ("our-qwen", "max_tokens")],
 )
 def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
-    body = json.dumps({"model": "m", "max_tokens": 9, "messages": ASKED["messages"]}).encode()
+    body = json.dumps({"model": "m", "max_tokens": 9, "messages": CHAT_REQUEST["messages"]}).encode()
     out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, usage=True)))
     assert {name for name in out if name.startswith("max")} == {member}
 
@@ -94,7 +94,7 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
         {
             "model": "m",
             "max_tokens": 9,
-            "messages": ASKED["messages"],
+            "messages": CHAT_REQUEST["messages"],
             "thinking": {"type": "enabled", "budget_tokens": 2000},
         }
     ).encode()
@@ -110,7 +110,7 @@ def test_calls_of_other_models_are_marked_for_gemini_where_it_wants_signatures(m
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "find", "arguments": "{}"}} for n in (1, 2)]
     results = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in (1, 2)]
     body, _ = _out(
-        GEMINI_EVENTS, model, messages=[*ASKED["messages"], {"role": "assistant", "tool_calls": calls}, *results]
+        GEMINI_EVENTS, model, messages=[*CHAT_REQUEST["messages"], {"role": "assistant", "tool_calls": calls}, *results]
     )
     parts = body["contents"][1]["parts"]
     assert [part.get("thoughtSignature") for part in parts] == [
@@ -145,7 +145,7 @@ def test_an_effort_is_a_thinking_level_that_the_model_of_gemini_has_or_a_budget_
 
 def test_a_budget_of_messages_is_a_thinking_level_for_gemini_3_beside_its_thoughts() -> None:
     thinking = {"type": "enabled", "budget_tokens": 5000}
-    request = json.dumps({**ASKED, "max_tokens": 9000, "thinking": thinking}).encode()
+    request = json.dumps({**CHAT_REQUEST, "max_tokens": 9000, "thinking": thinking}).encode()
     out = json.loads(pair(ANTHROPIC, GEMINI_EVENTS).read(request).body(ModelRound("gemini-3-pro", usage=True)))
     assert out["generationConfig"]["thinkingConfig"]["thinkingLevel"] == "HIGH"
     assert "thinkingBudget" not in out["generationConfig"]["thinkingConfig"]
@@ -178,7 +178,7 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
 
 def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> None:
     wire = pair(ANTHROPIC, RESPONSES)
-    read = wire.read(json.dumps(ASKED | {"max_tokens": 9}).encode())
+    read = wire.read(json.dumps(CHAT_REQUEST | {"max_tokens": 9}).encode())
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
     body = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
     answer = wire.answer(json.dumps(body).encode(), read)
@@ -282,9 +282,9 @@ KINDS = [
 ]
 FORMATS: list[WireFormat] = [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS]
 BODIES: dict[str, dict[str, Any]] = {
-    CHAT.name: ASKED,
+    CHAT.name: CHAT_REQUEST,
     RESPONSES.name: {"model": "m", "input": "Hi"},
-    ANTHROPIC.name: ASKED | {"max_tokens": 9},
+    ANTHROPIC.name: CHAT_REQUEST | {"max_tokens": 9},
     GEMINI_EVENTS.name: {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
 }
 

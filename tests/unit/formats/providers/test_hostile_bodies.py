@@ -15,7 +15,7 @@ from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat
 
 FORMATS: list[WireFormat] = [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS]
-SAID: dict[str, str] = {
+USER_MESSAGES: dict[str, str] = {
     CHAT.name: '"messages":[{"role":"user","content":"WORDS"}]',
     RESPONSES.name: '"input":[{"role":"user","content":"WORDS"}]',
     ANTHROPIC.name: '"max_tokens":9,"messages":[{"role":"user","content":"WORDS"}]',
@@ -26,7 +26,7 @@ SPOKEN = [(front, front if front is provider else pair(front, provider)) for fro
 
 
 def body_with(front: WireFormat, words: str, more: str = "") -> bytes:
-    return f'{{"model":"m",{SAID[front.name].replace("WORDS", words)}{more}}}'.encode()
+    return f'{{"model":"m",{USER_MESSAGES[front.name].replace("WORDS", words)}{more}}}'.encode()
 
 
 def spellings(body: bytes, twice: bytes) -> bytes:

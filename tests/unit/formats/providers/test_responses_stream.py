@@ -17,12 +17,12 @@ from fairlead_formats.wire.protocol import BadStream
 from fairlead_mcp.sse import EventParser
 from transcripts import without_marks
 
-ASKED = {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "theirs"}]}
-OURS = ScriptedCall("demo__add", {"a": 2})
-THEIRS = ScriptedCall("theirs", {"q": "ä"})
+REQUEST = {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "theirs"}]}
+GATEWAY_CALL = ScriptedCall("demo__add", {"a": 2})
+CLIENT_CALL = ScriptedCall("theirs", {"q": "ä"})
 TURNS = (
-    ScriptedTurn("Grüße, 世界 \u2028 🪢", [OURS], thoughts=["hm"]),
-    ScriptedTurn("So.", [OURS, THEIRS], thoughts=["ä"], items=[{"type": "web_search_call", "id": "ws_1"}]),
+    ScriptedTurn("Grüße, 世界 \u2028 🪢", [GATEWAY_CALL], thoughts=["hm"]),
+    ScriptedTurn("So.", [GATEWAY_CALL, CLIENT_CALL], thoughts=["ä"], items=[{"type": "web_search_call", "id": "ws_1"}]),
 )
 
 
@@ -30,12 +30,13 @@ def bodies(*turns: ScriptedTurn) -> list[bytes]:
     """Bytes of a scripted provider's streams, one per round."""
     api = ResponsesApi()
     return [
-        "".join(map(api.stream_event, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)
+        "".join(map(api.stream_event, api.events(turn, number, REQUEST))).encode()
+        for number, turn in enumerate(turns, 1)
     ]
 
 
 def new(theirs: Sequence[str] | None = ("theirs",), **members: Any) -> ResponsesStream:
-    return ResponsesStream(ResponsesRequest(json.dumps({**ASKED, **members}).encode()), theirs)
+    return ResponsesStream(ResponsesRequest(json.dumps({**REQUEST, **members}).encode()), theirs)
 
 
 def run(stream: ResponsesStream, rounds: Sequence[Sequence[bytes]]) -> bytes:

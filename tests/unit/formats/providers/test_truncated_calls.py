@@ -36,7 +36,7 @@ APIS: Mapping[str, Any] = {
     "anthropic": AnthropicApi(),
     "gemini": GeminiApi(),
 }
-ASKED: Mapping[str, dict[str, Any]] = {
+REQUESTS: Mapping[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "responses": {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "theirs", "parameters": {}}]},
     "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
@@ -75,7 +75,7 @@ class Exchange:
         client_tools: Collection[str] = ("theirs",),
     ) -> None:
         wire = FORMATS[client] if client == provider else pair(FORMATS[client], FORMATS[provider])
-        request = wire.read(json.dumps(ASKED[client]).encode(), "m", stream)
+        request = wire.read(json.dumps(REQUESTS[client]).encode(), "m", stream)
         sent = json.loads(request.body(ModelRound("m", usage=True)))
         api, tools = APIS[provider], frozenset(client_tools)
         if stream:
@@ -219,7 +219,7 @@ def test_arguments_that_are_not_json_reach_clients_complete(
 
 @pytest.mark.parametrize("provider", ["chat", "responses"])
 def test_arguments_of_an_eager_tool_flow_as_the_model_writes_them(provider: str) -> None:
-    body = {**ASKED["anthropic"], "tools": [{"name": "theirs", "input_schema": {}, "eager_input_streaming": True}]}
+    body = {**REQUESTS["anthropic"], "tools": [{"name": "theirs", "input_schema": {}, "eager_input_streaming": True}]}
     wire = pair(ANTHROPIC, FORMATS[provider])
     request = wire.read(json.dumps(body).encode(), "m", True)
     stream = wire.stream(request, frozenset({"theirs"}))
