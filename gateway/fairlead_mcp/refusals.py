@@ -36,6 +36,7 @@ _PERMANENT: Final = re.compile(
             r"required option '.*' not specified",
             r"flag provided but not defined",
             r"bad option: ",
+            r"^\s*usage:\s+\S",
         )
     ),
     re.IGNORECASE,

@@ -144,8 +144,12 @@ def resource_name(name: str) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not label or not label[0].isalpha():
         label = f"server-{label}".rstrip("-")
-    lost = any(letter.isalnum() and not letter.isascii() for letter in name)
-    return _distinct(label, name) if lost or len(label) > _NAME_LIMIT else label
+    return _distinct(label, name) if lost_letters(name) or len(label) > _NAME_LIMIT else label
+
+
+def lost_letters(name: str) -> bool:
+    """Whether `name` has letters or digits that the name of an McpServer cannot have."""
+    return any(letter.isalnum() and not letter.isascii() for letter in name)
 
 
 def _distinct(label: str, *parts: str) -> str:
@@ -178,7 +182,7 @@ def translate(
     if not isinstance(content, Mapping):
         raise EntryProblem("", "must be an object with command or url")
     if not entry.name:
-        if isinstance(entry.path[-1], str):
+        if entry.path and isinstance(entry.path[-1], str):
             raise EntryProblem("", "has an empty name: give the server a name")
         raise EntryProblem("name", "is missing: each server of a list has a name, or an id")
     if entry.unserved:

@@ -24,6 +24,7 @@ from fairlead_api.client_files.servers import (
     entries,
     in_words_of,
     is_client_configuration,
+    lost_letters,
     resource_name,
     surroundings_with_bundle,
     translate,
@@ -229,6 +230,9 @@ class _ConfigurationReader:
         if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:
             message = f"gets the name {server.key.name}, because another server has the name {name}: rename one of them"
             self._result.remarks.append(self._problem(entry, "", message))
+        elif lost_letters(entry.name):
+            message = f"is called {server.key.name}, because the name of a server has only a to z, digits and hyphens"
+            self._result.remarks.append(replace(self._problem(entry, "", message), is_note=True))
         for remark in translated.remarks:
             self._result.remarks.append(self._problem(entry, remark.key, remark.message))
         folder = translated.cwd

@@ -476,6 +476,12 @@ def test_a_server_of_an_object_with_an_empty_name_is_told_as_that() -> None:
     assert (problem.field, problem.message) == ('mcpServers.""', "has an empty name: give the server a name")
 
 
+def test_a_name_with_letters_of_another_script_is_noted_with_the_name_that_the_server_gets() -> None:
+    (note,) = read({"mcpServers": {"日本": {"command": "x"}, "My Tools": {"command": "x"}}}).remarks
+    assert (note.field, note.is_note) == ("mcpServers.日本", True)
+    assert note.message.startswith("is called server-cf2abf0c5b, because")
+
+
 def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_default() -> None:
     text = "extensions: {gh: {type: stdio, cmd: gh-mcp, args: [], enabled: true, env_keys: [GH_TOKEN]}}"
     (problem,) = read(text, "/home/me/.config/goose/config.yaml").problems

@@ -22,6 +22,11 @@ def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_
     assert is_permanent(words)
 
 
+def test_a_program_that_prints_its_usage_alone_is_not_tried_again_soon() -> None:
+    assert is_permanent("Usage: notes-mcp <folder> [folder ...]")
+    assert not is_permanent("Memory usage: 99 %")
+
+
 def test_words_for_the_authors_of_a_server_are_left_out() -> None:
     cause = "ModuleNotFoundError: No module named 'mcp.server.fastmcp'"
     words = f"{cause}. This is mcp 2.x, where FastMCP was renamed to MCPServer; see the migration guide at https://x/"
