@@ -66,7 +66,8 @@ class _BoundedSpans(BatchSpanProcessor):
 
     def put(self, field: bytes) -> None:
         """Queue a span that `encode_span` returned."""
-        self.on_end(EncodedSpan(field))
+        if self._deliveries.admit():
+            super().on_end(EncodedSpan(field))
 
 
 class _BoundedLogs(BatchLogRecordProcessor):

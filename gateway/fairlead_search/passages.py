@@ -5,7 +5,6 @@ Passages are verbatim parts of the results; no model is involved.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -232,7 +231,10 @@ def at_path(document: object, path: str) -> object:
 
 def write_out(document: object) -> str:
     """Format a document as text: JSON with one member per line, so that lines can be selected."""
-    return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, indent=1)
+    if isinstance(document, str):
+        return document
+    # `json.dumps` takes 30 times as long, because its encoder with indentation is not written in C
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode()
 
 
 def _units(sources: Mapping[str, object]) -> list[Unit]:

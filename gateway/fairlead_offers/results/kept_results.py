@@ -73,7 +73,7 @@ def read(work: bytes) -> ReadPassages:
             sources, reading.query, reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(reading.encoding_s)
         )
         return ReadPassages(best, cut=cut)
-    return _read_part(reading, reading.results[0])
+    return read_part(reading)
 
 
 def _rate(encoding_s: float) -> passages.Rate:
@@ -98,7 +98,9 @@ def compressed_passages(uncompressed: ReadPassages, compressed: Mapping[str, str
     return ReadPassages(shown, cut=cut or uncompressed.cut)
 
 
-def _read_part(reading: Reading, stored: KeptResult) -> ReadPassages:
+def read_part(reading: Reading) -> ReadPassages:
+    """Answer a `Reading` of a part of one result."""
+    stored = reading.results[0]
     stored_document = read_document(stored.result)
     whole, where = stored_document.whole, "$"
     if reading.path is not None:

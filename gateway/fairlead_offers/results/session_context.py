@@ -14,6 +14,7 @@ from msgspec import Meta, Raw
 
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
+from fairlead_gateway.policy.view import View
 from fairlead_gateway.result_stores.store import ContextUnavailable, SessionEntry
 from fairlead_mcp.errors import HeldUp, TooLarge
 from fairlead_mcp.escaping import escape
@@ -29,11 +30,12 @@ from fairlead_offers.results.kept_results import (
     ReadPassages,
     compressed_passages,
     read,
+    read_part,
 )
 from fairlead_offers.results.result_documents import contents
 from fairlead_offers.results.selected_results import SELECT, selection_work
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
-from fairlead_offers.workers.heavy_work import WorkerThread
+from fairlead_offers.workers.heavy_work import SMALL, WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_openapi.calling.answers import AnswerForm, result_of
@@ -137,7 +139,8 @@ class SessionContext:
         self.recorder = recorder
         self._compressor = compressor
         self._worker = worker
-        self._reading = ProcessPool(1) if process else None
+        self.reading = ProcessPool(1) if process else None
+        """Reads long results, and searches results."""
         self.shortening = ProcessPool(1) if process else None
         """A process of its own, so that calls that wait for a shortened result do not wait for vectors."""
         self._encoding_s = ENCODING_S if process and encodes else 0.0
@@ -153,7 +156,7 @@ class SessionContext:
                 entries = await self.recorder.entries(catalog.identity, arguments.session_id or "")
         except ContextUnavailable as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
-        results = await self._worker.do(lambda: _allowed_results(catalog, entries))
+        results = await self._allowed_results(catalog, entries)
         if arguments.entry_id is not None and not results:
             raise Problem(NOT_FOUND, "entry_id: you have no stored result with this id, or may no longer call its tool")
         if not results:
@@ -168,6 +171,13 @@ class SessionContext:
             if part.text
         ]
         return RetrievedContext(shown, note, len(results), answer.lines, answer.cut)
+
+    async def _allowed_results(self, catalog: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
+        """Stored results that the caller may see."""
+        view = catalog.built_view(None) if _size(entries) <= SMALL else None
+        if view is not None:
+            return _allowed_results(view, entries)
+        return await self._worker.do(lambda: _allowed_results(catalog.view(None), entries))
 
     async def _answer(self, reading: Reading) -> tuple[ReadPassages, str]:
         """Passages, and the note about them. Raises Problem."""
@@ -193,7 +203,7 @@ class SessionContext:
             entry = await self.recorder.entry(catalog.identity, ident)
         except ContextUnavailable:
             return None
-        results = await self._worker.do(lambda: _allowed_results(catalog, [entry] if entry is not None else []))
+        results = await self._allowed_results(catalog, [entry] if entry is not None else [])
         return await self._worker.do(lambda: contents(results[0].result, uri)) if results else None
 
     async def shorten(self, long: LongResult) -> ShownResult:
@@ -241,9 +251,11 @@ class SessionContext:
         return Raw(b"".join(made.parts))
 
     async def _read(self, reading: Reading) -> ReadPassages:
-        if self._reading is not None:
+        if _is_short(reading):
+            return read_part(reading)
+        if self.reading is not None:
             try:
-                return await self._reading.do(READ, _encode(reading))
+                return await self.reading.do(READ, _encode(reading))
             except Overloaded as error:
                 raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
             except NotDone as error:
@@ -255,7 +267,7 @@ class SessionContext:
 
     async def aclose(self) -> None:
         """End the processes."""
-        for pool in (self._reading, self.shortening):
+        for pool in (self.reading, self.shortening):
             if pool is not None:
                 await pool.aclose()
 
@@ -289,11 +301,22 @@ def _describe_missing_path(answer: ReadPassages) -> str:
     return f"path: this result has no {answer.missing!r}"
 
 
-def _allowed_results(catalog: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
-    """Stored results that the caller may see, because current policies show the tool and allow the arguments. Must not
-    run in the event loop.
+def _size(entries: Sequence[SessionEntry]) -> int:
+    return sum(len(entry.arguments) + len(entry.result) for entry in entries)
+
+
+def _is_short(reading: Reading) -> bool:
+    """Whether a reading takes less time than handing it to another thread or process. Searches and regular expressions
+    take longer than their results are long, and load libraries.
     """
-    view, results = catalog.view(None), []
+    return reading.query is None and reading.grep is None and len(reading.results[0].result) <= SMALL
+
+
+def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[KeptResult]:
+    """Stored results that the caller may see, because current policies show the tool and allow the arguments. `view`
+    has the tools that the caller may see. Must not run in the event loop for entries of more than SMALL bytes.
+    """
+    results: list[KeptResult] = []
     for entry in entries:
         route = view.tool_of(server_of(entry), entry.own_name)
         if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):

@@ -35,9 +35,6 @@ from fairlead_search.index_cache import (
 )
 from fairlead_search.index_interfaces import ToolVector
 
-MAX_SEARCHES: Final = 100_000
-"""Maximum number of searches of a process. Then the process is replaced."""
-
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -72,7 +69,7 @@ class ToolSearch:
         that are refused because too many searches of the same agent wait.
         """
         self._worker = worker
-        self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
+        self._pool = ProcessPool(1, counts=shares) if process else None
         stores = process and embedder is not None and folder is not None
         self._folder = str(folder) if stores else ""
         self.vectors = None

@@ -28,8 +28,11 @@ MAX_WAITING: Final = 64
 """Maximum number of pieces of work in the queue. If a further piece arrives, the newest piece of the agent with the
 most pieces is refused.
 """
-MAX_PIECES: Final = 500
-"""Maximum number of pieces of work of a process. Then the process is replaced."""
+MAX_PIECES: Final = 100_000
+"""Maximum number of pieces of work of a process. Then the process is replaced, which takes a quarter of a second of a
+core."""
+MAX_BULK_PIECES: Final = 500
+"""Maximum number of pieces of a `bulk` process, each of which takes tens of milliseconds."""
 IDLE_SECONDS: Final = 120.0
 """Seconds after which an idle process is ended. A process that counts tokens takes 80 MB."""
 
@@ -44,12 +47,11 @@ class ProcessPool:
         bulk: bool = False,
         seconds: float = SECONDS,
         idle: float = IDLE_SECONDS,
-        pieces: int = MAX_PIECES,
         counts: ShareCounts | None = None,
     ) -> None:
         self.size = size
         self._bulk = bulk
-        self._pieces = pieces
+        self._pieces = MAX_BULK_PIECES if bulk else MAX_PIECES
         self._seconds = seconds
         self._idle_seconds = idle
         self._turns = FairTurns(size, MAX_WAITING, counts)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from gateway.gateways import VERSIONS, Target
 from gateway.workloads import DECLARED, REST_PATH
 from rig.harness import Unmeasurable
 from rig.loadtools import BARE, SET_UP_SECONDS, Load, Outcome, outcome_of, run_load
+from rig.processes import cpu_time
 
 Window = tuple[float, float]
 """Seconds of measurement and of warm-up."""
@@ -34,6 +36,12 @@ HERE: Final = Path(__file__).resolve().parent
 SETTLING: Final = 4
 """Connections of the first FIRST_CALLS calls, which connect to servers and build an index or an application."""
 FIRST_CALLS, SETTLING_SECONDS = 50, 30.0
+INDEXING_SECONDS: Final = 180.0
+"""Maximum seconds that the gateway may take for the vectors of its tools. They are made in the background after the
+first search; a search that is measured meanwhile would be charged for them."""
+QUIET_SECONDS: Final = 1.5
+"""Seconds without any work of the gateway, after which it makes no more vectors."""
+SEARCH: Final = "echo the text back"
 TURNS: Final = 4
 """Calls that a measurement has of each connection at least, where SETTLING_SECONDS are enough for them."""
 
@@ -53,8 +61,10 @@ Question = Callable[[Targets], tuple[Target, Load]]
 """Target and load of a door, whose connections and times are filled in later."""
 
 
-def http_load(question: Question) -> Measure:
-    """Load by `mcpload`, behind FIRST_CALLS calls that are not measured."""
+def http_load(question: Question, await_ready: Callable[[Target], object] | None = None) -> Measure:
+    """Load by `mcpload`, behind FIRST_CALLS calls that are not measured. `await_ready` waits until the target has done
+    what it does only once after them.
+    """
     questions: dict[Targets, tuple[Target, Load, float]] = {}
 
     def measure(targets: Targets, connections: int, window: Window) -> Outcome:
@@ -62,6 +72,9 @@ def http_load(question: Question) -> Measure:
             target, load = question(targets)
             first = replace(load, connections=SETTLING, seconds=SETTLING_SECONDS, warmup=0.1, calls=FIRST_CALLS)
             settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
+            if await_ready is not None:
+                await_ready(target)
+                settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
             questions[targets] = target, load, settled.calls_per_second
         target, load, speed = questions[targets]
         turn = min(max(connections, SETTLING) / speed, SETTLING_SECONDS / TURNS)
@@ -101,20 +114,56 @@ def plain_call(target_of: Callable[[Targets], Target], **members: Any) -> Measur
     return http_load(question)
 
 
-def router_call(tool: str, arguments: dict[str, Any], **members: Any) -> Measure:
+def router_call(
+    tool: str, arguments: dict[str, Any], await_ready: Callable[[Target], object] | None = None, **members: Any
+) -> Measure:
     """Call of a tool of `/router/mcp`."""
 
     def question(targets: Targets) -> tuple[Target, Load]:
         return targets.router, tool_body(targets, plain(targets.router, path="/router/mcp"), tool, arguments, **members)
 
-    return http_load(question)
+    return http_load(question, await_ready)
+
+
+def search(query: str) -> Measure:
+    """Search for tools, when all of them have vectors."""
+    return router_call("search_tools", {"query": query}, await_vectors, numbered=False)
+
+
+def await_vectors(target: Target) -> None:
+    """Wait until a gateway has made the vectors of all its tools. Raises Unmeasurable after INDEXING_SECONDS."""
+    end = time.monotonic() + INDEXING_SECONDS
+    while time.monotonic() < end:
+        if "have vectors" not in post_mcp(target, "/router/mcp", "search_tools", {"query": SEARCH}):
+            before = cpu_time(target.pid).total  # the last tenth of the vectors is made after that
+            time.sleep(QUIET_SECONDS)
+            if cpu_time(target.pid).total - before < QUIET_SECONDS / 50:
+                return
+        time.sleep(QUIET_SECONDS)
+    raise Unmeasurable(f"the tools have no vectors after {INDEXING_SECONDS:.0f} s")
+
+
+def call_of(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Message that calls a tool."""
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def post_mcp(
+    target: Target, path: str, tool: str, arguments: dict[str, Any], more: dict[str, str] | None = None
+) -> str:
+    """Answer to one call; `more` are further headers."""
+    head = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    head |= {"mcp-protocol-version": VERSIONS["legacy"], **(more or {})}
+    body = json.dumps(call_of(tool, arguments)).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{target.port}{path}", body, head)
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return str(answer.read().decode())
 
 
 def tool_body(targets: Targets, load: Load, tool: str, arguments: dict[str, Any], **members: Any) -> Load:
     """The load with these arguments in place of a text."""
-    params = {"name": tool, "arguments": arguments}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    return replace(load, kind="body", body=write_body(targets, body), expected='"result"', **members)
+    body = write_body(targets, call_of(tool, arguments))
+    return replace(load, kind="body", body=body, expected='"result"', **members)
 
 
 def tool_calls(number: int) -> Measure:
@@ -145,14 +194,9 @@ def policies_list(targets: Targets) -> tuple[Target, Load]:
 def stored_result(targets: Targets) -> tuple[Target, Load]:
     """`read_result` of a long result that was stored before."""
     target, header = targets.keyed
-    who = dict([header.split(": ", 1)])
-    call = {"name": LARGE_ECHO, "arguments": {"text": "aaaa"}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
-    head = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    head |= {"mcp-protocol-version": VERSIONS["legacy"], "fairlead-result-tokens": "200"}
-    request = urllib.request.Request(f"http://127.0.0.1:{target.port}/mcp", body, head | who)
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        text = answer.read().decode()
+    name, value = header.split(": ", 1)
+    more = {name: value, "fairlead-result-tokens": "200"}
+    text = post_mcp(target, "/mcp", LARGE_ECHO, {"text": "aaaa"}, more)
     stored = re.search(r"stored as (\S+):", text)
     if stored is None:
         raise Unmeasurable(f"the long result was not stored: {text[-400:]}")
@@ -246,10 +290,8 @@ DOORS: Final[dict[str, Door]] = {
         router_call("execute_tool", {"name": ECHO, "arguments": {"text": TEXT}}),
         at_most=1.6,
     ),
-    "search-tools": Door(
-        "`/router/mcp`, `search_tools`",
-        router_call("search_tools", {"query": "echo the text back ########"}, numbered=False),
-    ),
+    "search-tools": Door("`/router/mcp`, `search_tools`, a repeated query", search(SEARCH)),
+    "search-tools-new": Door("`/router/mcp`, `search_tools`, a new query", search(f"{SEARCH} ########")),
     "tool-calls-1": Door("`POST /v1/tool-calls`, 1 call", tool_calls(1), at_most=3),
     "tool-calls-8": Door(f"`POST /v1/tool-calls`, {CALLS} calls", tool_calls(CALLS), at_most=5),
     "executions": Door("`POST /v1/executions`", http_load(execution), at_most=3),

@@ -193,6 +193,20 @@ def text_of(answer: Answer) -> str:
     return str(answer.message["result"]["content"][0]["text"])
 
 
+async def test_a_part_of_a_short_result_is_read_without_a_process(tmp_path: Path) -> None:
+    async with modern_server([BARE], call=table) as server:
+        house = catalog("house", server.url, [BARE], prefix="h")
+        async with running(tmp_path, house, validate=False) as gateway:
+            pool = gateway.rest.services.results.reading
+            assert pool is not None
+            for rows, processes in ((40, 0), (len(ROWS), 1)):
+                answer = await ask(gateway, calling("h__bare", {"n": rows}, **limit(400)))
+                ident = shown(answer)["id"]
+                assert json.loads(text(await ask(gateway, read(id=ident, path="rows[7]")))) == ROWS[7]
+                assert text(await ask(gateway, read(id=ident, range="11-11"))) == '   "id": 1,'
+                assert len(pool.pids) == processes
+
+
 async def test_a_request_bounds_its_own_result_and_can_only_lower_what_is_declared(tmp_path: Path) -> None:
     async with modern_server([BARE, LISTS], call=table) as server:
         house = catalog("house", server.url, [BARE, entry(LISTS, result_tokens=500)], prefix="h")

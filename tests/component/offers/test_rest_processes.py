@@ -177,6 +177,18 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
         await pool.do(jobs.COUNT, b"[]")
 
 
+async def test_a_process_of_short_work_serves_thousands_of_pieces() -> None:
+    pool = ProcessPool(1, seconds=AMPLE)
+    try:
+        assert await pool.do(jobs.COUNT, b"[]") == []
+        pids = pool.pids
+        for _ in range(2_000):
+            await pool.do(jobs.REPEATS, b"{}")
+        assert pool.pids == pids
+    finally:
+        await pool.aclose()
+
+
 async def test_conversions_in_a_process_come_back_as_those_in_the_gateway() -> None:
     request = {"from": "mcp", "to": "openai", "tools": tools(3)}
     bodies = [json.dumps({**request, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]

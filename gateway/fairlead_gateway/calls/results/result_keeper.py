@@ -89,7 +89,7 @@ class ResultKeeper:
         if META_ERROR in meta:
             return result
         if request.recording is not None:
-            return await self._record(identity, request, route, max_tokens, result, request.recording)
+            return await self._record(identity, request, route, max_tokens, result, request.recording, members, meta)
         assert max_tokens is not None, "a result that is not recorded has a bound"
         shown = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
         if shown.result is None and not shown.unfit:
@@ -124,7 +124,10 @@ class ResultKeeper:
         max_tokens: int | None,
         result: bytes | Raw,
         session: str,
+        members: jsonrpc.RawObject,
+        meta: jsonrpc.RawObject,
     ) -> bytes:
+        """Store a result, and name its entry in it. `members` are those of the result, `meta` those of its `_meta`."""
         ident = new_entry(session)
         unkept_reason = await self._keep(identity, request, route, ident, result)
         self._metrics.count_kept(recorded=not unkept_reason)
@@ -137,14 +140,13 @@ class ResultKeeper:
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if max_tokens is not None and not surely_fits(result, max_tokens):
             kept_result = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unkept_reason)
-            result = await self._shorten(request, route, max_tokens, result, kept_result)
-        members = jsonrpc.decode_object(result)
+            members = jsonrpc.decode_object(await self._shorten(request, route, max_tokens, result, kept_result))
+            meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
             blocks = msgspec.json.decode(content, type=list[Raw])
             note = Raw(jsonrpc.encode({"type": "text", "text": sentence}))
             members["content"] = Raw(jsonrpc.encode([*blocks, note]))
-        meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         members["_meta"] = Raw(jsonrpc.encode({**meta, META_CONTEXT: context}))
         return jsonrpc.encode(members)
 
