@@ -201,7 +201,7 @@ async def test_a_part_of_a_short_result_is_read_without_a_process(tmp_path: Path
             assert pool is not None
             for rows, processes in ((40, 0), (len(ROWS), 1)):
                 answer = await ask(gateway, calling("h__bare", {"n": rows}, **limit(400)))
-                ident = result_meta(answer)["id"]
+                ident = answer_meta(answer)["id"]
                 assert json.loads(text(await ask(gateway, read(id=ident, path="rows[7]")))) == ROWS[7]
                 assert text(await ask(gateway, read(id=ident, range="11-11"))) == '   "id": 1,'
                 assert len(pool.pids) == processes
