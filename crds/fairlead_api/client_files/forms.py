@@ -449,9 +449,9 @@ def _goose(entry: Any) -> NormalizedEntry:
     normalized = _rename(entry, names)
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
-        given = content.get("env") or {}
-        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **given}
-        passed = {f"env.{key}": "env_keys" for key in keys if str(key) not in given}
+        values = content.get("env") or {}
+        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **values}
+        passed = {f"env.{key}": "env_keys" for key in keys if str(key) not in values}
         return NormalizedEntry(content, {**normalized.original_keys, **passed})
     return NormalizedEntry(content, normalized.original_keys)
 
