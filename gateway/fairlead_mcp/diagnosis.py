@@ -212,9 +212,9 @@ def _without_help(statements: Iterable[_Statement]) -> list[_Statement]:
     at = next((index for index, statement in enumerate(listed) if _USAGE.match(statement.text)), None)
     if at is None:
         return listed
-    told = [statement for statement in listed[at + 1 : -1] if statement.rank >= LineRank.FAILURE]
+    failures = [statement for statement in listed[at + 1 : -1] if statement.rank >= LineRank.FAILURE]
     last = [statement for statement in listed[at + 1 :][-1:] if statement.rank >= LineRank.COMPLAINT]
-    return [*listed[:at], _Statement(LineRank.PLAIN, listed[at].text), *told, *last]
+    return [*listed[:at], _Statement(LineRank.PLAIN, listed[at].text), *failures, *last]
 
 
 def _flat(lines: list[str]) -> list[str]:

@@ -370,12 +370,20 @@ def _cherry_studio(entry: Entry) -> NormalizedEntry:
 
 
 def _renamed(entry: Entry, keys: Mapping[str, str]) -> tuple[Entry, dict[str, str]]:
-    """Rename a client's own keys (left) to those of most clients (right). Also returns the renamed keys' own names."""
+    """Rename a client's own keys (left) to those of most clients (right). Also returns the renamed keys' own names, and
+    the original paths of the members of renamed objects.
+    """
     original_keys = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
     if not original_keys:
         return entry, original_keys
     renamed = {keys[key] if original_keys.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
-    return renamed, original_keys
+    members = {
+        f"{standard}.{member}": f"{own}.{member}"
+        for standard, own in original_keys.items()
+        if isinstance(value := entry[own], Mapping)
+        for member in value
+    }
+    return renamed, original_keys | members
 
 
 def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
@@ -451,9 +459,9 @@ def _goose(entry: Any) -> NormalizedEntry:
     normalized = _rename(entry, names)
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
-        given = content.get("env") or {}
-        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **given}
-        passed = {f"env.{key}": "env_keys" for key in keys if str(key) not in given}
+        values = content.get("env") or {}
+        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **values}
+        passed = {f"env.{key}": "env_keys" for key in keys if str(key) not in values}
         return NormalizedEntry(content, {**normalized.original_keys, **passed})
     return NormalizedEntry(content, normalized.original_keys)
 

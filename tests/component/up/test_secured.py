@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from mcp import Client
 from mcp.server.transport_security import TransportSecuritySettings
 
 from certificates import Authority
+from commands import fairlead
 from rawserver import raw_server
 from sdk_tools import make_server
 from serverprocesses import sse_server
 from toolservers import Guarded, sdk_server, serve_asgi
-from upprocess import fairlead_up
+from upprocess import DEMO, fairlead_up, started_up
 from waiting import until_async
 
 ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -95,3 +97,21 @@ async def test_a_credential_that_is_renewed_is_used_without_a_restart(tmp_path: 
 
                 await until_async("calls with the new credential", answers)
     assert (guard.called[0], guard.called[-1]) == ("Bearer first", "Bearer second")
+
+
+async def test_the_printed_command_makes_a_key_in_the_gateways_own_file(tmp_path: Path) -> None:
+    state = tmp_path / "my state"
+    state.mkdir()
+    file = ("--file", str(state / "keys.json"))
+    assert (await fairlead("keys", "create", "me", *file))[0] == 0
+    (tmp_path / "demo.yaml").write_text(server("demo", command=DEMO))
+    words = ("demo.yaml", "--state-dir", state, "--port", "0", "--metrics-port", "0", "--plain")
+    async with started_up(*words, cwd=tmp_path) as up:
+        assert up.process.stdout is not None
+        line = b""
+        while b"Key:" not in line:
+            line = await up.process.stdout.readline()
+            assert line, await up.errors()
+    command = shlex.split(line.decode().split("`")[1].replace("NAME", "other"))
+    assert (await fairlead(*command[1:]))[0] == 0
+    assert "other" in (await fairlead("keys", "list", *file))[1]

@@ -455,7 +455,7 @@ def test_of_several_variables_that_codex_takes_headers_from_each_is_named_with_i
     assert problem.field == "mcp_servers.figma.env_http_headers.X-Team"
     assert problem.message == "environment variable TEAM is not set: set it"
     (problem,) = read(server + 'http_headers = {A = "${TEAM}"}\n', file, PATH="/bin").problems
-    assert (problem.line, problem.field) == (4, "mcp_servers.figma.http_headers")
+    assert (problem.line, problem.field) == (4, "mcp_servers.figma.http_headers.A")
 
 
 def test_a_variable_that_vibe_takes_a_key_from_and_that_is_not_set_is_told_without_a_default() -> None:
@@ -468,7 +468,7 @@ def test_a_variable_that_vibe_takes_a_key_from_and_that_is_not_set_is_told_witho
 def test_a_value_beside_the_variables_that_goose_names_is_told_with_its_own_key() -> None:
     text = "extensions: {a: {type: stdio, cmd: x, enabled: true, env_keys: [PATH], envs: {B: '${MISSING}'}}}"
     (problem,) = read(text, "/home/me/.config/goose/config.yaml", PATH="/bin").problems
-    assert problem.field == "extensions.a.envs"
+    assert problem.field == "extensions.a.envs.B"
 
 
 def test_a_server_of_an_object_with_an_empty_name_is_told_as_that() -> None:
@@ -480,6 +480,12 @@ def test_a_name_with_letters_of_another_script_is_noted_with_the_name_that_the_s
     (note,) = read({"mcpServers": {"日本": {"command": "x"}, "My Tools": {"command": "x"}}}).remarks
     assert (note.field, note.is_note) == ("mcpServers.日本", True)
     assert note.message.startswith("is called server-cf2abf0c5b, because")
+
+
+def test_an_unset_variable_is_told_with_its_own_name_in_an_object_that_opencode_calls_otherwise() -> None:
+    local = {"type": "local", "command": ["x"], "environment": {"A": "{env:HOME}", "B": "{env:MISSING}"}}
+    (problem,) = read({"mcp": {"a": local}}, "/home/me/.config/opencode/opencode.json").problems
+    assert problem.field == "mcp.a.environment.B"
 
 
 def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_default() -> None:
