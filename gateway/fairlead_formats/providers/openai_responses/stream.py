@@ -92,7 +92,7 @@ class ResponsesStream:
         self.provider_ids: list[str] = []
         """Ids of the provider's responses, one per ended round."""
         self._before: list[tuple[Sequence[Raw], str]] = []
-        """Items of each earlier round, and the mark at the end of their ids (`items.mark_id`)."""
+        """Items of each earlier round, with the mark at the end of their ids (`items.mark_id`)."""
         self._reset_round()
 
     def _reset_round(self) -> None:
