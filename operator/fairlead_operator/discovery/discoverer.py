@@ -321,6 +321,7 @@ class Discoverer:
             lists_read_at=before.lists_read_at,
             refused=before.refused,
             failure=before.failure,
+            replaced_at=before.replaced_at,
             asked_at=before.asked_at,
             up=before.up,
             losses=before.losses,

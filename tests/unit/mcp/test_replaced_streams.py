@@ -97,10 +97,10 @@ async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_
     await asyncio.sleep(1)
     opener.pod = "new"
     await asyncio.sleep(4.5)
-    assert client.state is StreamState.IDLE, "nobody asked the new pod for anything"
+    assert repr(client) == "<StreamClient a idle, 1 starts>", "nobody asked the new pod for anything"
     assert await pod_of(client) == "new"
     old, _ = opener.opened
-    assert not old.closed
+    assert [stream.closed for stream in opener.opened] == [False, False]
     old.answer(old.waiting[0])
     assert await running == "old"
     await asyncio.sleep(0.1)
