@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.discovery.state import DiscoveryState
+from fairlead_operator.discovery.state import REPLACED_SECONDS, DiscoveryState
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 
 
@@ -25,13 +25,19 @@ class ReconcileFindings:
     discovery: DiscoveryState | None
     """None while the server cannot be discovered and was not discovered before."""
 
-    def note_replaced_pods(self) -> None:
-        """Mark the failure of a discovery that reached a pod of before; it says nothing about the server."""
-        if self.discovery is None or not self.workload.replacing:
+    def note_replaced_pods(self, now: float) -> None:
+        """Mark the failure of a discovery that may have reached a pod of before: it says nothing about the server.
+
+        `now` is on the monotonic clock.
+        """
+        state = self.discovery
+        if state is None:
             return
-        failure = self.discovery.failure
-        if failure is not None and failure.may_be_of_replaced:
-            self.discovery.failure = dataclasses.replace(failure, of_replaced=True)
+        if self.workload.replacing:
+            state.replaced_at = now
+        failure = state.failure
+        if failure is not None and failure.may_be_of_replaced and now - state.replaced_at < REPLACED_SECONDS:
+            state.failure = dataclasses.replace(failure, of_replaced=True)
 
     @property
     def online(self) -> bool:

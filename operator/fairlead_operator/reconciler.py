@@ -305,7 +305,7 @@ class Reconciler:
         if discovery is not None and discovery.wants_sign_in:
             credential = first_grant.with_consent(server, credential)
         findings = ReconcileFindings(server, accepted, prefix, credential, workload, discovery)
-        findings.note_replaced_pods()
+        findings.note_replaced_pods(self._monotonic())
         await self._add_failure_line(findings)
         catalog, refused = await self._publish_or_refusal(findings)
         calibrated = self._calibrate(findings, catalog)

@@ -322,6 +322,7 @@ class Discoverer:
             lists_read_at=before.lists_read_at,
             refused=before.refused,
             failure=before.failure,
+            replaced_at=before.replaced_at,
             began_at=before.began_at,
             up_since=before.up_since,
             losses=before.losses,

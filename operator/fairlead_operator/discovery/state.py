@@ -21,6 +21,10 @@ STILL_SILENT: Final = (
     "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
+REPLACED_SECONDS: Final = 15.0
+"""Seconds after a rollout in which the last pod of before may still be reached: it serves on for `DRAIN_SECONDS`, and
+name servers give its address for 5 s.
+"""
 PODS_BEING_REPLACED: Final = (
     "the pods that still run are those of before and do not answer; the ones that take their place are starting"
 )
@@ -152,6 +156,8 @@ class DiscoveryState:
     """When the first of the last consecutive silent discoveries began, on the monotonic clock; None if the last
     discovery got an answer or another failure.
     """
+    replaced_at: float = float("-inf")
+    """When pods of an earlier spec were last seen beside those that take their place, on the monotonic clock."""
     due: float = 0.0
     """When the next discovery is due, on the monotonic clock."""
     began_at: float = float("-inf")

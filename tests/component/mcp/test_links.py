@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,15 +132,11 @@ async def test_the_listener_waits_at_sigterm_for_its_clients_and_takes_no_new_on
         await link.request("tools/list", None, deadline=soon())
         server.process.send_signal(signal.SIGTERM)
 
-        async def is_refused() -> bool:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            except ConnectionRefusedError:
-                return True
-            writer.close()
-            return False
+        def is_refused() -> bool:
+            with socket.socket() as attempt:
+                return attempt.connect_ex(("127.0.0.1", server.port)) == errno.ECONNREFUSED
 
-        await until_async("nobody listens any more", is_refused)
+        await becomes("nobody listens any more", is_refused)
         await link.request("tools/list", None, deadline=soon())
         assert link.starts == 1
         assert server.process.returncode is None, "the client may have more"

@@ -97,7 +97,7 @@ async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_
     await asyncio.sleep(1)
     opener.pod = "new"
     await asyncio.sleep(4.5)
-    assert client.state is StreamState.IDLE, "nobody asked the new pod for anything"
+    assert repr(client) == "<StreamClient a idle, 1 starts>", "nobody asked the new pod for anything"
     assert await pod_of(client) == "new"
     old, new = opener.opened
     assert [old.closed, new.closed] == [False, False]
