@@ -8,22 +8,14 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.local.configfile import Configuration, read_configuration
+from clientfiles import HOME, read_client_file
+from fairlead_operator.local.configfile import read_configuration
 from fairlead_operator.local.sources import Sources
-
-HOME = "/home/ada"
-
-
-def read(content: Any, file: str = "/etc/mcp.json", **environ: str) -> Configuration:
-    text = content if isinstance(content, str) else json.dumps(content)
-    configuration = read_configuration(text, Path(file), {"HOME": HOME, **environ}, lambda url: False)
-    assert configuration is not None
-    return configuration
 
 
 def only(entry: dict[str, Any], file: str = "/etc/mcp.json", **environ: str) -> tuple[list[str] | None, Any]:
     """Command and credential of the only server of an entry, for which no problems are reported."""
-    configuration = read({"mcpServers": {"a": entry}}, file, **environ)
+    configuration = read_client_file({"mcpServers": {"a": entry}}, file, **environ)
     assert (configuration.problems, configuration.remarks) == ([], [])
     (declared,) = configuration.servers
     return declared.server.spec.command, declared.credential
@@ -39,7 +31,7 @@ def only(entry: dict[str, Any], file: str = "/etc/mcp.json", **environ: str) -> 
     ],
 )
 def test_transports_by_other_names_are_taken(kind: str, transport: str) -> None:
-    (declared,) = read({"mcpServers": {"far": {"type": kind, "url": "http://x/mcp"}}}).servers
+    (declared,) = read_client_file({"mcpServers": {"far": {"type": kind, "url": "http://x/mcp"}}}).servers
     assert declared.server.spec.effective_transport == transport
 
 
@@ -48,7 +40,9 @@ def test_local_beside_a_command_is_stdio_and_all_tools_are_asked_for_by_a_star()
 
 
 def test_a_transport_that_is_an_object_is_read() -> None:
-    (declared,) = read({"mcpServers": {"a": {"transport": {"type": "http", "url": "http://x/mcp"}}}}).servers
+    (declared,) = read_client_file(
+        {"mcpServers": {"a": {"transport": {"type": "http", "url": "http://x/mcp"}}}}
+    ).servers
     assert declared.server.spec.url == "http://x/mcp"
 
 
@@ -71,7 +65,9 @@ def test_null_in_env_and_headers_is_as_if_the_name_were_not_there() -> None:
 
 @pytest.mark.parametrize("entry", [{"disabled": "true"}, {"enabled": 0}, {"enabled": "no"}, {"isActive": False}])
 def test_a_server_is_disabled_by_a_text_or_number_too(entry: dict[str, Any]) -> None:
-    configuration = read({"mcpServers": {"a": {"command": "x", **entry}, "b": {"command": "y", "disabled": "false"}}})
+    configuration = read_client_file(
+        {"mcpServers": {"a": {"command": "x", **entry}, "b": {"command": "y", "disabled": "false"}}}
+    )
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
 
 
@@ -93,12 +89,14 @@ def test_the_workspace_of_a_relative_path_is_an_absolute_folder(
     assert command == ["x", f"{tmp_path}/boat/good.py"]
     assert credential.env == {"TOKEN": "t0p"}
     bundle = {"manifest_version": "0.3", "name": "b", "server": {"mcp_config": {"command": "${__dirname}/run"}}}
-    (declared,) = read(bundle, "boat/manifest.json").servers
+    (declared,) = read_client_file(bundle, "boat/manifest.json").servers
     assert declared.server.spec.command == [f"{tmp_path}/boat/run"]
 
 
 def test_the_users_own_file_of_an_editor_has_no_workspace() -> None:
-    configuration = read({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json")
+    configuration = read_client_file(
+        {"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json"
+    )
     (problem,) = configuration.problems
     assert "uses workspaceFolder, which only an editor" in problem.message
 
@@ -128,7 +126,7 @@ def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
     ],
 )
 def test_a_value_that_somebody_had_still_to_fill_in_is_remarked_on_and_goes_out(value: str, message: str) -> None:
-    configuration = read({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}})
+    configuration = read_client_file({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}})
     assert configuration.servers[0].credential.env == {"A": value}
     (remark,) = configuration.remarks
     assert remark.field == "mcpServers.a.env.A"
@@ -139,19 +137,19 @@ def test_a_value_that_somebody_had_still_to_fill_in_is_remarked_on_and_goes_out(
     "value", ["s3cr$t", "a%20b%20c", "$${A}", "100%", "ghp_xxYz", "price: $5", "your", '{"a": {"b": 1}}']
 )
 def test_an_ordinary_value_is_not_remarked_on(value: str) -> None:
-    assert read({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}}).remarks == []
+    assert read_client_file({"mcpServers": {"a": {"command": "x", "env": {"A": value}}}}).remarks == []
 
 
 def test_a_server_of_a_project_runs_in_its_folder_where_that_is_still_there(tmp_path: Path) -> None:
     projects = {
         str(folder): {"mcpServers": {folder.name: {"command": "x"}}} for folder in (tmp_path, tmp_path / "gone")
     }
-    configuration = read({"projects": projects}, f"{tmp_path}/.claude.json")
+    configuration = read_client_file({"projects": projects}, f"{tmp_path}/.claude.json")
     assert [declared.cwd for declared in configuration.servers] == [str(tmp_path), None]
 
 
 def test_names_of_other_scripts_stay_apart() -> None:
-    configuration = read({"mcpServers": {"高德地图": {"command": "x"}, "飞书": {"command": "y"}}})
+    configuration = read_client_file({"mcpServers": {"高德地图": {"command": "x"}, "飞书": {"command": "y"}}})
     assert configuration.problems == []
     assert len({declared.server.metadata.name for declared in configuration.servers}) == 2
 
@@ -164,7 +162,7 @@ def test_variables_of_an_env_file_are_read_and_those_of_env_win(tmp_path: Path) 
 
 def test_an_env_file_that_is_missing_stops_its_server_and_no_other(tmp_path: Path) -> None:
     servers = {"a": {"command": "x", "envFile": "nowhere.env"}, "b": {"command": "y"}}
-    configuration = read({"mcpServers": servers}, f"{tmp_path}/mcp.json")
+    configuration = read_client_file({"mcpServers": servers}, f"{tmp_path}/mcp.json")
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
     (problem,) = configuration.problems
     assert problem.field == "mcpServers.a.envFile"
@@ -174,7 +172,7 @@ def test_an_env_file_that_is_missing_stops_its_server_and_no_other(tmp_path: Pat
 def test_a_list_of_the_only_tools_and_one_of_others_are_heeded_beside_fields_of_fairlead() -> None:
     own = {"tools": [{"name": "b", "minTier": "deep"}]}
     entry = {"command": "x", "includeTools": ["a", "b(path)"], "disabledTools": ["b", "c"], "fairlead": own}
-    (declared,) = read({"mcpServers": {"a": entry}}).servers
+    (declared,) = read_client_file({"mcpServers": {"a": entry}}).servers
     spec = declared.server.spec
     assert spec.discovery.tools == "Named"
     offered = {tool.name: spec.offers(tool) for tool in spec.tools}
@@ -185,7 +183,7 @@ def test_a_list_of_the_only_tools_and_one_of_others_are_heeded_beside_fields_of_
 
 def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_other() -> None:
     servers = {"ext": {"source": "extension", "settings": {}}, "b": {"command": "y"}}
-    configuration = read({"context_servers": servers})
+    configuration = read_client_file({"context_servers": servers})
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
     (remark,) = configuration.remarks
     assert remark.message == (
@@ -193,12 +191,12 @@ def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_ot
     )
     assert remark.is_note
     goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
-    assert [declared.server.spec.command for declared in read(goose, "/etc/config.yaml").servers] == [["y"]]
+    assert [declared.server.spec.command for declared in read_client_file(goose, "/etc/config.yaml").servers] == [["y"]]
 
 
 def test_many_entries_that_only_goose_can_serve_are_one_note() -> None:
     own = ", ".join(f"own{number}: {{type: {'builtin' if number % 2 else 'platform'}}}" for number in range(12))
-    configuration = read(f"extensions: {{{own}, b: {{type: stdio, cmd: y}}}}", "/etc/config.yaml")
+    configuration = read_client_file(f"extensions: {{{own}, b: {{type: stdio, cmd: y}}}}", "/etc/config.yaml")
     (note,) = configuration.remarks
     assert note.is_note
     assert note.message == (
@@ -214,12 +212,12 @@ def test_an_option_of_a_bundle_without_default_is_missed_by_the_name_of_its_vari
         "user_config": {"api_key": {"type": "string"}},
         "server": {"mcp_config": {"command": "x", "env": {"KEY": "${user_config.api_key}"}}},
     }
-    (problem,) = read(manifest, "/opt/a/manifest.json").problems
+    (problem,) = read_client_file(manifest, "/opt/a/manifest.json").problems
     assert "environment variable API_KEY is not set" in problem.message
 
 
 def test_toml_that_is_broken_is_named_with_its_line() -> None:
-    (problem,) = read("[mcp_servers.a]\ncommand = \n", "/etc/config.toml").problems
+    (problem,) = read_client_file("[mcp_servers.a]\ncommand = \n", "/etc/config.toml").problems
     assert (problem.line, problem.message.partition(":")[0]) == (2, "not valid TOML")
 
 
@@ -237,13 +235,13 @@ def test_a_list_without_a_member_is_one_where_it_was_named_or_is_called_like_one
 
 def test_a_value_that_crush_would_take_from_a_command_is_refused() -> None:
     listed = {"a": {"type": "http", "url": "http://x/mcp", "headers": {"Authorization": "Bearer $(op read x)"}}}
-    (problem,) = read({"mcp": listed}).problems
+    (problem,) = read_client_file({"mcp": listed}).problems
     assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
 
 
 @pytest.mark.parametrize("value", ["$: cmd:op read op://vault/token", "Bearer ${cmd: op read op://vault/token}"])
 def test_a_value_that_mcphub_would_take_from_a_command_is_refused(value: str) -> None:
-    (problem,) = read({"mcpServers": {"a": {"command": "x", "env": {"TOKEN": value}}}}).problems
+    (problem,) = read_client_file({"mcpServers": {"a": {"command": "x", "env": {"TOKEN": value}}}}).problems
     assert problem.field == "mcpServers.a.env.TOKEN"
     assert problem.message == "runs a command: put its output into an environment variable, and write ${NAME}"
 
@@ -251,7 +249,7 @@ def test_a_value_that_mcphub_would_take_from_a_command_is_refused(value: str) ->
 @pytest.mark.parametrize("key", ["disabled_tools", "exclude_tools"])
 def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> None:
     entry = {"command": "x", key: ["rm"], "disabled_resources": [], "initialTimeout": 10}
-    configuration = read({"mcpServers": {"a": entry}})
+    configuration = read_client_file({"mcpServers": {"a": entry}})
     (declared,) = configuration.servers
     assert [(tool.name, tool.enabled) for tool in declared.server.spec.tools] == [("rm", False)]
     assert (configuration.problems, configuration.remarks) == ([], [])
@@ -272,7 +270,7 @@ def test_a_list_of_tools_with_an_underscore_in_its_key_is_heeded(key: str) -> No
 def test_a_filter_of_tools_in_a_clients_own_form_is_heeded(
     entry: dict[str, Any], tools: list[tuple[str, bool]], named_alone: bool
 ) -> None:
-    configuration = read({"mcpServers": {"a": {"command": "x", **entry}}})
+    configuration = read_client_file({"mcpServers": {"a": {"command": "x", **entry}}})
     assert (configuration.problems, configuration.remarks) == ([], [])
     spec = configuration.servers[0].server.spec
     assert [(tool.name, tool.enabled) for tool in spec.tools] == tools
@@ -283,7 +281,7 @@ def test_a_filter_of_tools_in_a_clients_own_form_is_heeded(
     "entry", [{"toolFilter": {"enabled": True}}, {"options": {"toolFilter": {"mode": "x"}}}, {"tool_allowlist": ["a"]}]
 )
 def test_a_filter_of_tools_that_is_not_read_says_so_with_the_way_out(entry: dict[str, Any]) -> None:
-    (remark,) = read({"mcpServers": {"a": {"command": "x", **entry}}}).remarks
+    (remark,) = read_client_file({"mcpServers": {"a": {"command": "x", **entry}}}).remarks
     assert "includeTools or excludeTools" in remark.message
 
 
@@ -293,7 +291,7 @@ def test_a_file_of_variables_is_named_with_an_underscore_too(tmp_path: Path) -> 
 
 
 def test_a_yaml_file_that_is_neither_a_configuration_nor_a_manifest_says_how_both_begin() -> None:
-    (problem,) = read("version: '2'\nagents: {root: {model: x}}\n", "/etc/agent.yaml").problems
+    (problem,) = read_client_file("version: '2'\nagents: {root: {model: x}}\n", "/etc/agent.yaml").problems
     assert problem.message.startswith('declares no server: a client configuration begins with {"mcpServers"')
     assert problem.message.endswith(", and a manifest has apiVersion and kind")
 
@@ -304,7 +302,9 @@ def test_the_manifest_of_an_extension_of_gemini_cli_names_its_own_folder() -> No
 
 
 def test_a_server_inside_of_cherry_studio_is_remarked_on_and_costs_no_other() -> None:
-    configuration = read({"mcpServers": {"in": {"type": "inMemory", "isActive": True}, "b": {"command": "y"}}})
+    configuration = read_client_file(
+        {"mcpServers": {"in": {"type": "inMemory", "isActive": True}, "b": {"command": "y"}}}
+    )
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
     (remark,) = configuration.remarks
     assert (remark.is_note, "is built into Cherry Studio" in remark.message) == (True, True)
@@ -316,13 +316,13 @@ def test_servers_of_cherry_studio_are_named_by_their_names_and_not_by_their_rand
         "3nq0mZ5tOa_Xh2bQyL7Ws": {"name": "boats", "command": "y"},
         "short": {"name": "other", "command": "z"},
     }
-    names = [declared.server.metadata.name for declared in read({"mcpServers": entries}).servers]
+    names = [declared.server.metadata.name for declared in read_client_file({"mcpServers": entries}).servers]
     assert (names[0], names[2]) == ("boats", "short")
     assert "boats" not in names[1]
 
 
 def test_a_toml_file_without_servers_is_not_taken_for_yaml() -> None:
-    (problem,) = read("[core]\nworkspace_base = 'x'\n", "/etc/config.toml").problems
+    (problem,) = read_client_file("[core]\nworkspace_base = 'x'\n", "/etc/config.toml").problems
     assert problem.message.startswith("declares no server: a client configuration begins with")
 
 
@@ -332,7 +332,9 @@ def test_the_auth_of_fastmcp_is_a_token_or_asks_for_a_sign_in(auth: str, headers
 
 
 def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
-    configuration = read({"mcpServers": {"a": {"command": "x", "include_tags": ["b"], "keep_alive": False}}})
+    configuration = read_client_file(
+        {"mcpServers": {"a": {"command": "x", "include_tags": ["b"], "keep_alive": False}}}
+    )
     (remark,) = configuration.remarks
     assert (len(configuration.servers), remark.field) == (1, "mcpServers.a.include_tags")
 
@@ -369,14 +371,14 @@ def test_tags_of_fastmcp_cost_a_server_nothing_but_a_remark() -> None:
     ],
 )
 def test_servers_that_stand_in_other_files_of_clients_are_read(content: dict[str, Any], file: str) -> None:
-    (declared,) = read(content, f"/repo/{file}").servers
+    (declared,) = read_client_file(content, f"/repo/{file}").servers
     assert declared.server.metadata.name == "a"
     assert declared.server.spec.command in (["x"], ["/repo/x"])
 
 
 def test_servers_of_openhands_that_run_elsewhere_are_named_after_their_hosts() -> None:
     remote = {"shttp_servers": ["https://a.example/mcp", {"url": "https://b.example/mcp", "api_key": "k3y"}]}
-    configuration = read({"mcp": {**remote, "sse_servers": ["https://c.example/sse"], "stdio_servers": []}})
+    configuration = read_client_file({"mcp": {**remote, "sse_servers": ["https://c.example/sse"], "stdio_servers": []}})
     assert (configuration.problems, configuration.remarks) == ([], [])
     assert [
         (each.server.metadata.name, each.server.spec.effective_transport, each.credential.headers)
@@ -390,13 +392,15 @@ def test_servers_of_openhands_that_run_elsewhere_are_named_after_their_hosts() -
 
 def test_a_member_mcp_without_servers_that_can_be_read_is_not_called_misspelt() -> None:
     bifrost = {"mcp": {"client_configs": [{"name": "a", "connection_type": "stdio", "stdio_config": {"command": "x"}}]}}
-    (problem,) = read(bifrost).problems
+    (problem,) = read_client_file(bifrost).problems
     assert (problem.field, "move them into mcpServers" in problem.message) == ("mcp", True)
 
 
 def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too() -> None:
     listed = {"a": {"command": "x", "env": {"A": "$TOKEN"}}}
-    (declared,) = read({"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p").servers
+    (declared,) = read_client_file(
+        {"mcpServers": listed, "mcp": {"allowed": ["a"]}}, "/repo/settings.json", TOKEN="t0p"
+    ).servers
     assert declared.credential.env == {"A": "t0p"}
 
 
@@ -412,22 +416,8 @@ def test_a_copy_of_the_settings_of_gemini_cli_names_variables_without_braces_too
 )
 def test_servers_that_gemini_cli_does_not_allow_are_not_started(settings: dict[str, Any], started: list[str]) -> None:
     listed = {name: {"httpUrl": "http://x/mcp"} for name in "abc"}
-    servers = read({"mcpServers": listed, "mcp": settings}, "/repo/.gemini/settings.json").servers
+    servers = read_client_file({"mcpServers": listed, "mcp": settings}, "/repo/.gemini/settings.json").servers
     assert [declared.server.metadata.name for declared in servers] == started
-
-
-def test_variables_that_codex_passes_on_are_passed_where_they_are_set() -> None:
-    text = """
-        [mcp_servers.github]
-        command = "node"
-        env_vars = ["TOKEN", "UNSET", { name = "REGION", source = "local" }]
-        env = { MODE = "quiet", REGION = "eu" }
-    """
-    configuration = read(text, "/repo/.codex/config.toml", TOKEN="t0p", REGION="us")
-    (declared,) = configuration.servers
-    assert (configuration.problems, configuration.remarks) == ([], [])
-    assert declared.credential is not None
-    assert declared.credential.env == {"TOKEN": "t0p", "MODE": "quiet", "REGION": "eu"}
 
 
 def test_settings_that_zed_writes_into_custom_entries_give_no_remark() -> None:
@@ -436,70 +426,25 @@ def test_settings_that_zed_writes_into_custom_entries_give_no_remark() -> None:
         "b": {"command": "y", "args": [], "settings": {}},
         "c": {"url": "http://x/mcp", "settings": {}},
     }
-    configuration = read({"context_servers": servers}, "/home/me/.config/zed/settings.json")
+    configuration = read_client_file({"context_servers": servers}, "/home/me/.config/zed/settings.json")
     assert (configuration.problems, configuration.remarks) == ([], [])
     assert [declared.server.metadata.name for declared in configuration.servers] == ["a", "b", "c"]
 
 
-def test_a_variable_that_codex_takes_a_token_from_and_that_is_not_set_is_named_with_its_own_key() -> None:
-    text = '[mcp_servers.figma]\nurl = "http://x/mcp"\nbearer_token_env_var = "FIGMA"\nhttp_headers = { A = "b" }\n'
-    (problem,) = read(text, "/home/me/.codex/config.toml").problems
-    assert (problem.line, problem.field) == (3, "mcp_servers.figma.bearer_token_env_var")
-    assert problem.message == "environment variable FIGMA is not set: set it"
-
-
-def test_of_several_variables_that_codex_takes_headers_from_each_is_named_with_its_own_key() -> None:
-    server = '[mcp_servers.figma]\nurl = "http://x/mcp"\nbearer_token_env_var = "PATH"\n'
-    file = "/home/me/.codex/config.toml"
-    (problem,) = read(server + 'env_http_headers = {"X-Team" = "TEAM"}\n', file, PATH="/bin").problems
-    assert problem.field == "mcp_servers.figma.env_http_headers.X-Team"
-    assert problem.message == "environment variable TEAM is not set: set it"
-    (problem,) = read(server + 'http_headers = {A = "${TEAM}"}\n', file, PATH="/bin").problems
-    assert (problem.line, problem.field) == (4, "mcp_servers.figma.http_headers.A")
-
-
-def test_a_variable_that_vibe_takes_a_key_from_and_that_is_not_set_is_told_without_a_default() -> None:
-    text = '[[mcp_servers]]\nname = "a"\nurl = "http://x/mcp"\napi_key_env = "VIBE_KEY"\n'
-    (problem,) = read(text, "/home/me/.vibe/config.toml").problems
-    assert problem.field.endswith(".api_key_env")
-    assert problem.message == "environment variable VIBE_KEY is not set: set it"
-
-
-def test_a_value_beside_the_variables_that_goose_names_is_told_with_its_own_key() -> None:
-    text = "extensions: {a: {type: stdio, cmd: x, enabled: true, env_keys: [PATH], envs: {B: '${MISSING}'}}}"
-    (problem,) = read(text, "/home/me/.config/goose/config.yaml", PATH="/bin").problems
-    assert problem.field == "extensions.a.envs.B"
-
-
 def test_a_server_of_an_object_with_an_empty_name_is_told_as_that() -> None:
-    (problem,) = read('{"mcpServers": {"": {"command": "x"}}}', "/home/me/.cursor/mcp.json").problems
+    (problem,) = read_client_file('{"mcpServers": {"": {"command": "x"}}}', "/home/me/.cursor/mcp.json").problems
     assert (problem.field, problem.message) == ('mcpServers.""', "has an empty name: give the server a name")
 
 
 def test_a_name_with_letters_of_another_script_is_noted_with_the_name_that_the_server_gets() -> None:
-    (note,) = read({"mcpServers": {"日本": {"command": "x"}, "My Tools": {"command": "x"}}}).remarks
+    (note,) = read_client_file({"mcpServers": {"日本": {"command": "x"}, "My Tools": {"command": "x"}}}).remarks
     assert (note.field, note.is_note) == ("mcpServers.日本", True)
     assert note.message.startswith("is called server-cf2abf0c5b, because")
 
 
-def test_an_unset_variable_is_told_with_its_own_name_in_an_object_that_opencode_calls_otherwise() -> None:
-    local = {"type": "local", "command": ["x"], "environment": {"A": "{env:HOME}", "B": "{env:MISSING}"}}
-    (problem,) = read({"mcp": {"a": local}}, "/home/me/.config/opencode/opencode.json").problems
-    assert problem.field == "mcp.a.environment.B"
-
-
-def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_default() -> None:
-    text = "extensions: {gh: {type: stdio, cmd: gh-mcp, args: [], enabled: true, env_keys: [GH_TOKEN]}}"
-    (problem,) = read(text, "/home/me/.config/goose/config.yaml").problems
-    assert (problem.field, problem.message) == (
-        "extensions.gh.env_keys",
-        "environment variable GH_TOKEN is not set: set it",
-    )
-
-
 def test_an_entry_of_opencode_that_is_only_turned_on_or_off_leaves_the_others_served() -> None:
     local = {"type": "local", "command": ["x", "y"]}
-    configuration = read({"mcp": {"mine": local, "jira": {"enabled": False}, "wiki": {"enabled": True}}})
+    configuration = read_client_file({"mcp": {"mine": local, "jira": {"enabled": False}, "wiki": {"enabled": True}}})
     assert [declared.server.metadata.name for declared in configuration.servers] == ["mine"]
     assert configuration.problems == []
     (note,) = configuration.remarks
@@ -507,19 +452,21 @@ def test_an_entry_of_opencode_that_is_only_turned_on_or_off_leaves_the_others_se
 
 
 def test_settings_of_gemini_are_not_a_list_of_servers() -> None:
-    configuration = read({"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}})
+    configuration = read_client_file(
+        {"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}
+    )
     assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
 
 
 def test_jan_turns_a_server_off_by_active() -> None:
     content = {"a": {"command": "x", "active": True, "official": True}, "b": {"command": "y", "active": False}}
-    configuration = read({"mcpServers": content})
+    configuration = read_client_file({"mcpServers": content})
     assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
     assert (configuration.problems, configuration.remarks) == ([], [])
 
 
 def test_the_working_directory_of_warp_is_that_of_the_server() -> None:
-    configuration = read({"a": {"command": "x", "working_directory": "/srv", "start_on_launch": True}})
+    configuration = read_client_file({"a": {"command": "x", "working_directory": "/srv", "start_on_launch": True}})
     assert (configuration.problems, configuration.remarks) == ([], [])
     (declared,) = configuration.servers
     assert declared.cwd == "/srv"
@@ -527,24 +474,18 @@ def test_the_working_directory_of_warp_is_that_of_the_server() -> None:
 
 def test_the_approvals_of_codex_are_not_a_list_of_tools() -> None:
     entry = {"command": "x", "tools": {"search": {"approval_mode": "approve"}}}
-    configuration = read({"mcp_servers": {"a": entry}})
+    configuration = read_client_file({"mcp_servers": {"a": entry}})
     assert (configuration.problems, configuration.remarks) == ([], [])
-
-
-def test_a_header_of_goose_takes_a_variable_without_braces() -> None:
-    entry = {"type": "streamable_http", "uri": "http://x/mcp", "headers": {"Authorization": "Bearer $KEY"}}
-    (declared,) = read({"extensions": {"a": entry}}, KEY="k3y").servers
-    assert declared.credential.headers == {"Authorization": "Bearer k3y"}
 
 
 def test_a_value_from_a_file_is_refused_with_what_to_write() -> None:
     entry = {"url": "http://x/mcp", "headers": {"Authorization": "Bearer ${file:/run/key}"}}
-    (problem,) = read({"mcpServers": {"a": entry}}).problems
+    (problem,) = read_client_file({"mcpServers": {"a": entry}}).problems
     assert "headers.Authorization: refers to a file: put its content into an environment variable" in str(problem)
 
 
 def test_a_program_that_makes_headers_is_remarked_on() -> None:
-    configuration = read({"mcpServers": {"a": {"url": "http://x/mcp", "headersHelper": "/opt/headers"}}})
+    configuration = read_client_file({"mcpServers": {"a": {"url": "http://x/mcp", "headersHelper": "/opt/headers"}}})
     assert len(configuration.servers) == 1
     (remark,) = configuration.remarks
     assert "headersHelper: is a program that makes headers, which Fairlead does not run" in str(remark)
@@ -552,7 +493,7 @@ def test_a_program_that_makes_headers_is_remarked_on() -> None:
 
 def test_an_input_of_vs_code_is_refused_with_what_vs_code_reads_too() -> None:
     content = {"inputs": [{"id": "key"}], "servers": {"a": {"command": "x", "env": {"KEY": "${input:key}"}}}}
-    (problem,) = read(content).problems
+    (problem,) = read_client_file(content).problems
     assert str(problem).endswith("use an environment variable instead, ${env:NAME}")
 
 
@@ -563,7 +504,7 @@ def test_the_shell_that_files_for_windows_put_in_front_of_a_program_is_left_out(
 
 def test_servers_that_are_built_into_octomind_are_named_and_left_out() -> None:
     text = '[mcp]\n[[mcp.servers]]\nname = "core"\ntype = "builtin"\n[[mcp.servers]]\nname = "a"\ncommand = "x"\n'
-    configuration = read(text, "/etc/config.toml")
+    configuration = read_client_file(text, "/etc/config.toml")
     assert [declared.server.metadata.name for declared in configuration.servers] == ["a"]
     (note,) = configuration.remarks
     assert note.is_note
@@ -587,7 +528,7 @@ command = "z"
 env = { C = '''
 [é]''' }
 """
-    configuration = read(text, "/etc/config.toml")
+    configuration = read_client_file(text, "/etc/config.toml")
     assert [str(problem).partition(": ")[0] for problem in configuration.problems] == [
         "/etc/config.toml:9",
         "/etc/config.toml:12",
