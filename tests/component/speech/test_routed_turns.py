@@ -160,13 +160,13 @@ async def test_a_filler_is_not_an_answer_where_the_engine_fails(tmp_path: Path) 
 async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    showing = asyncio.Event()
+    offering = asyncio.Event()
     go_on = asyncio.Event()
     spoken = [SpokenReply("Hello.")]
     async with routed_world(tmp_path, spoken=spoken, heard=["the legend"], **DEEP) as world, world.client() as client:
         session = world.answerer._session
         engine = world.answerer.engine
-        show = session.offer_tools
+        offer = session.offer_tools
         send = engine.send
         sent = list[str]()
 
@@ -176,14 +176,14 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
 
         monkeypatch.setattr(engine, "send", note_and_send)
 
-        async def show_late() -> None:
-            showing.set()
+        async def offer_late() -> None:
+            offering.set()
             await go_on.wait()
-            await show()
+            await offer()
 
-        monkeypatch.setattr(session, "show", show_late)
+        monkeypatch.setattr(session, "offer_tools", offer_late)
         await client.speak()
-        await showing.wait()
+        await offering.wait()
         await client.send("response.cancel")
         await eventually(lambda: not world.answerer.active)
         go_on.set()
