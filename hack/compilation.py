@@ -30,15 +30,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "gateway"
 TYPED: Final = (SOURCES, ROOT / "crds", ROOT / "operator")
 """Folders of the modules whose types the compiler reads."""
-PACKAGES: Final = (
-    "fairlead_formats",
-    "fairlead_gateway",
-    "fairlead_mcp",
-    "fairlead_offers",
-    "fairlead_otel",
-    "fairlead_rest",
-    "fairlead_tools",
-)
+PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp", "fairlead_offers", "fairlead_tools")
 COMPILED: Final = "FAIRLEAD_COMPILED"
 """Environment variable with a folder of compiled extensions, which are then put into the wheel."""
 GROUP: Final = "fairlead_path"
@@ -52,8 +44,6 @@ _IMPORT: Final = re.compile(
 )
 _NAME: Final = re.compile(r"\w+")
 MODULES: Final = (
-    "fairlead_formats/registry.py",
-    "fairlead_formats/providers/openai_chat/tools.py",
     "fairlead_gateway/calls/path/dispatch.py",
     "fairlead_gateway/calls/path/attempts.py",
     "fairlead_gateway/calls/path/call.py",
@@ -94,20 +84,6 @@ MODULES: Final = (
     "fairlead_gateway/upstream/per_client.py",
     "fairlead_gateway/core/upstream_request.py",
     "fairlead_gateway/upstream/server_session.py",
-    "fairlead_gateway/calls/results/result_keeper.py",
-    "fairlead_gateway/calls/results/context_recorder.py",
-    "fairlead_gateway/calls/path/execution.py",
-    "fairlead_gateway/endpoint/meta_calls.py",
-    "fairlead_gateway/result_stores/memory.py",
-    "fairlead_gateway/calls/sealed/seals.py",
-    "fairlead_gateway/core/search_counts.py",
-    "fairlead_gateway/tracing/exporting.py",
-    "fairlead_gateway/tracing/trace.py",
-    "fairlead_gateway/audit/auditor.py",
-    "fairlead_gateway/audit/lines.py",
-    "fairlead_gateway/audit/writer.py",
-    "fairlead_gateway/endpoint/view_builds.py",
-    "fairlead_gateway/endpoint/trusted_proxies.py",
     "fairlead_mcp/http/connection.py",
     "fairlead_mcp/http/exchange.py",
     "fairlead_mcp/http/heads.py",
@@ -116,15 +92,8 @@ MODULES: Final = (
     "fairlead_mcp/jsonrpc.py",
     "fairlead_mcp/progress_token.py",
     "fairlead_mcp/sse.py",
-    "fairlead_mcp/members.py",
-    "fairlead_mcp/addresses.py",
     "fairlead_offers/run/requested_calls.py",
-    "fairlead_offers/catalogs/subject_catalog.py",
-    "fairlead_offers/documents.py",
-    "fairlead_otel/span_encoding.py",
-    "fairlead_rest/fast_routes.py",
     "fairlead_tools/validation/checker.py",
-    "fairlead_tools/batch.py",
 )
 """Modules on the path of every call. All are in one extension, because compiled calls between them save the most
 time."""

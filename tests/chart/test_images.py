@@ -30,6 +30,8 @@ from ports import free_port
 from waiting import until
 
 PT_INTERP = 3
+BUILD_S = 1_800
+"""Limit for the build of an image, which compiles the path of a call beside other tests."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def build(name: str, folder: Path) -> None:
     """Build an image, and read its archive."""
     command = [str(REPOSITORY / "hack" / "images"), "--tag", "test", "--archive", str(folder), name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S)
     assert done.returncode == 0, done.stderr[-4000:]
     archive = folder / f"{name}.tar"
     with tarfile.open(archive) as tar:
@@ -168,7 +170,7 @@ def in_pod(image: Image, root: Path, *command: str, **environment: str) -> Itera
         process.communicate(timeout=20)
 
 
-pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(BUILD_S)]
 
 MEGABYTE = 1_000_000
 BUILD_TOOLS = {

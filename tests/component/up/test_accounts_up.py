@@ -49,7 +49,7 @@ async def test_an_account_is_kept_without_a_state_folder_and_ended_by_a_logout(t
             told = await up.server("default/linear", "sign-in")
             assert (told["cause"], told["message"]) == ("SignInRequired", "fairlead login linear")
             _, refreshed, _ = await fairlead("refresh", "linear", "--url", up.url)
-            assert "default/linear wants you to sign in" in refreshed
+            assert "default/linear needs your sign-in" in refreshed
             assert (await call_whoami(up)).is_error
             assert not server.provider.refresh_tokens
             assert await is_listed(up, "linear__whoami"), "the catalog stays"
