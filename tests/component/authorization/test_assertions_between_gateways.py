@@ -154,7 +154,7 @@ async def test_far_gateway_that_does_not_trust_the_provider_any_more_is_to_be_co
         async with world.far.running({"issuer": "https://other.example", "name": "other"}, assertions=["other"]):
             text = await world.call("carol")
             assert "step 2 of 2" in text
-            assert "(invalid_grant: “the issuer of the assertion (claim iss) is not one" in text
+            assert "(invalid_grant: “this gateway does not accept assertions of this issuer" in text
             assert "configure this authorization server to trust the identity provider" in text
         async with world.far.running():
             text = await world.call("dave")
