@@ -196,7 +196,7 @@ async def test_oidc_provider_refuses_another_servers_resource_in_words_that_say_
     async with desk(tmp_path, resource="https://other.example.com/mcp") as world:
         authorization = await world.flow.begin(CALLBACK)
         answer = await world.provider.browse(authorization.url, "alice")
-        with pytest.raises(GrantFailed, match="set resource of the server") as failed:
+        with pytest.raises(GrantFailed, match="set the server's resource") as failed:
             await world.flow.finish(authorization, answer)
     assert failed.value.cause == INVALID_TARGET
 
