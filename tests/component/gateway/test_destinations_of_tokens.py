@@ -120,5 +120,5 @@ async def test_no_server_gets_the_token_of_its_caller(tmp_path: Path) -> None:
             provider.answer = give_back
             answer = await ask(gateway, of(provider, "alice", calling("box__whoami")))
     assert answer.refusal == "CREDENTIAL_UNAVAILABLE"
-    assert "answered with the caller's own token" in text_of(answer)
+    assert "returned the caller's own token" in text_of(answer)
     assert protected.messages == []
