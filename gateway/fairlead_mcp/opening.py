@@ -123,7 +123,7 @@ def network_link(
     else:
         raise McpError(f"{name} has no network endpoint: it runs as a child process")
     starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-    policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint), open_seconds=starts)
+    policy = StreamPolicy(modern=False if isinstance(endpoint, EventsEndpoint) else None, open_seconds=starts)
     return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(on_method)))
 
 

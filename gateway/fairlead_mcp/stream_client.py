@@ -106,7 +106,7 @@ class StreamOpener(ABC):
         return False
 
     @property
-    def look_seconds(self) -> float:
+    def check_seconds(self) -> float:
         """Seconds between two checks of `is_current`; NEVER for none."""
         return NEVER
 
@@ -133,10 +133,10 @@ class StreamPolicy:
 
     eager: bool = False
     """Open a stream at once, and again whenever it ends, instead of on demand."""
-    legacy: bool = False
-    """Send `initialize` at once, without the probe for the modern era (`server/discover`)."""
-    modern: bool = False
-    """The server is known to be modern: after a lost stream, the next handshake is of the same era."""
+    modern: bool | None = None
+    """Era of the server. False: `initialize` is sent without the probe for the modern era (`server/discover`). None:
+    unknown, so that a stream which is lost while it opens makes the next handshake one of the other era.
+    """
     idle: float = NEVER
     """Seconds without a request after which the stream is closed."""
     open_seconds: float = OPEN_SECONDS
@@ -244,7 +244,7 @@ class StreamClient:
         self._opener = opener
         self._policy = policy
         self._backoff = backoff or Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY)
-        self._probe = not policy.legacy
+        self._probe = policy.modern is not False
         """Whether the next handshake begins with the probe for the modern era."""
         self._connection: StreamConnection | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -255,11 +255,11 @@ class StreamClient:
         self._changed = asyncio.Event()
         """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
-        self._tried: MessageStream | None = None
+        self._attempted: MessageStream | None = None
         """The stream of the last attempt; None if it was not opened."""
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         """Starts the next check of the open stream (`StreamOpener.is_current`)."""
-        self._looks = TaskSet()
+        self._checks = TaskSet()
         self._retired: set[StreamConnection] = set()
         """Streams whose requests may still be answered, while another one takes the new requests."""
         self._retired_endings = TaskSet()
@@ -356,7 +356,7 @@ class StreamClient:
         self._close_stream(closed)
         for connection in [*self._retired]:
             connection.on_end(closed)
-        await self._looks.cancel()
+        await self._checks.cancel()
         if endings := {*self._endings, *self._retired_endings}:
             await asyncio.wait(endings)
 
@@ -398,12 +398,12 @@ class StreamClient:
             await asyncio.wait(self._endings)
         connection = self._connection = StreamConnection(self)
         self.starts += 1
-        self._tried = None
+        self._attempted = None
         try:
-            self._tried = connection.pipe = await self._opener.open(connection)
+            self._attempted = connection.pipe = await self._opener.open(connection)
             agreed = await self._negotiate(connection)
         except McpError as error:
-            if isinstance(error, ConnectionLost) and not (self._policy.legacy or self._policy.modern):
+            if isinstance(error, ConnectionLost) and self._policy.modern is None:
                 self._probe = not self._probe  # some servers close the stream at a message of the other era
             failure = self._opener.explain(error, self._policy.open_seconds)
         except Exception as error:  # requests wait for this task: without a verdict they would wait for ever
@@ -416,14 +416,14 @@ class StreamClient:
             self.process = secrets.token_hex(6).encode() if alone else None
             self._enter(StreamState.RUNNING)
             self._mark_idle()  # the request that wanted the stream may have been canceled
-            self._look_later(connection)
+            self._schedule_check(connection)
             return None
         self._close_stream(failure)
         return failure
 
     async def _has_moved(self) -> bool:
         """Whether new requests belong to another peer than that of the last attempt."""
-        return self._tried is not None and not await self._opener.is_current(self._tried)
+        return self._attempted is not None and not await self._opener.is_current(self._attempted)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
@@ -441,22 +441,22 @@ class StreamClient:
 
     # The replacement of a stream
 
-    def _look_later(self, connection: StreamConnection) -> None:
+    def _schedule_check(self, connection: StreamConnection) -> None:
         """Schedule a check of the open stream. The stream of a single client has that client's state, and stays."""
-        if self._opener.look_seconds < NEVER and self.side.offering is None:
+        if self._opener.check_seconds < NEVER and self.side.offering is None:
             loop = asyncio.get_running_loop()
-            self._look_timer = loop.call_later(self._opener.look_seconds, self._start_look, connection)
+            self._check_timer = loop.call_later(self._opener.check_seconds, self._start_check, connection)
 
-    def _start_look(self, connection: StreamConnection) -> None:
-        self._looks.start(self._look(connection), f"look at {self.name}")
+    def _start_check(self, connection: StreamConnection) -> None:
+        self._checks.start(self._check(connection), f"check {self.name}")
 
-    async def _look(self, connection: StreamConnection) -> None:
+    async def _check(self, connection: StreamConnection) -> None:
         assert connection.pipe is not None
         is_current = await self._opener.is_current(connection.pipe)
         if connection is not self._connection:
             return
         if is_current:
-            self._look_later(connection)
+            self._schedule_check(connection)
         else:
             self._retire(connection)
 
@@ -524,8 +524,8 @@ class StreamClient:
         connection = self._connection
         self._connection = None
         self._idle_times.mark_used(None)
-        if self._look_timer is not None:
-            self._look_timer.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         if connection is not None:
             connection.on_end(error)
             if connection.pipe is not None:

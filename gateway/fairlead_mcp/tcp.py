@@ -23,7 +23,7 @@ from fairlead_mcp.stream_client import NEVER, MessageStream, StreamConnection, S
 from fairlead_mcp.waiting import wait_until_set
 
 DIAL_SECONDS: Final = 5.0
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 """Seconds between two look-ups of the server's pods while a stream is open. Its pod may be about to end; the gate then
 waits for the processes that it has started, and the streams of other pods take new requests.
 """
@@ -62,7 +62,7 @@ class TcpOpener(StreamOpener):
         key: str | None = None,
         resolve: Resolve | None = None,
         timeout: float = DIAL_SECONDS,
-        look_seconds: float = LOOK_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
     ) -> None:
         ask = resolve or resolve_by_dns
@@ -75,7 +75,7 @@ class TcpOpener(StreamOpener):
         self._host = host
         self._port = port
         self._resolve = ask
-        self._look_seconds = NEVER if is_address(host) else look_seconds
+        self._check_seconds = NEVER if is_address(host) else check_seconds
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 
@@ -84,9 +84,9 @@ class TcpOpener(StreamOpener):
         return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
 
     @property
-    def look_seconds(self) -> float:
+    def check_seconds(self) -> float:
         """Implements StreamOpener. An address stands for one pod, so there is no other to look for."""
-        return self._look_seconds
+        return self._check_seconds
 
     async def is_current(self, stream: MessageStream) -> bool:
         """Implements StreamOpener: false once the host's name has addresses and none of them is the stream's."""

@@ -66,8 +66,7 @@ class _BoundedSpans(BatchSpanProcessor):
 
     def put(self, field: bytes) -> None:
         """Queue a span that `encode_span` returned."""
-        if self._deliveries.admit():
-            super().on_end(EncodedSpan(field))
+        self.on_end(EncodedSpan(field))
 
 
 class _BoundedLogs(BatchLogRecordProcessor):

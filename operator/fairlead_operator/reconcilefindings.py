@@ -26,7 +26,7 @@ class ReconcileFindings:
     """None while the server cannot be discovered and was not discovered before."""
 
     def note_replaced_pods(self, now: float) -> None:
-        """Mark the failure of a discovery that may have reached a pod of before: it says nothing about the server.
+        """Mark the failure of a discovery that may have reached a replaced pod: it says nothing about the server.
 
         `now` is on the monotonic clock.
         """
@@ -36,8 +36,8 @@ class ReconcileFindings:
         if self.workload.replacing:
             state.replaced_at = now
         failure = state.failure
-        if failure is not None and failure.may_be_of_replaced and now - state.replaced_at < REPLACED_SECONDS:
-            state.failure = dataclasses.replace(failure, of_replaced=True)
+        if failure is not None and failure.may_be_of_replaced_pod and now - state.replaced_at < REPLACED_SECONDS:
+            state.failure = dataclasses.replace(failure, of_replaced_pod=True)
 
     @property
     def online(self) -> bool:

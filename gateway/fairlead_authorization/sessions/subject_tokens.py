@@ -129,8 +129,8 @@ class SubjectTokens:
             failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
         except NotRenewable as error:
             failure = GrantFailed(
-                f"{error}, so there is no token that could be exchanged for a token for the server: set the provider "
-                "to issue one",
+                f"{error}, so the gateway cannot exchange a token of the user for a token of the server: have the "
+                "provider issue refresh tokens",
                 cause=NO_SUBJECT_TOKEN,
             )
         except IdentityProviderUnavailable as error:

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.audit.entry import AuditEntry, ModelUse
-from fairlead_gateway.tracing.contexts import TracePlace
-from fairlead_gateway.tracing.trace import trace_place
+from fairlead_gateway.tracing.trace import TracePlace, trace_place
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"

@@ -64,7 +64,7 @@ class Writer:
         """Whether the thread is awake or was woken."""
         self._wake = threading.Event()
         self._closing = threading.Event()
-        self._worker: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
         self._working = True
         """Whether the last write succeeded."""
         self._reported_lost = 0
@@ -102,9 +102,9 @@ class Writer:
         """Write the buffered entries, for at most CLOSE_SECONDS."""
         self._closing.set()
         self._wake.set()
-        if self._worker is not None:
-            self._worker.join(CLOSE_SECONDS)
-            if self._worker.is_alive():
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
                 log.warning(
                     "%d lines of the audit log were lost: they could not be written before the gateway stopped",
                     self.buffered,
@@ -117,9 +117,9 @@ class Writer:
             self._wake.set()
 
     def _start(self) -> None:
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._run, name="audit", daemon=True)
-            self._worker.start()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
         while True:

@@ -22,14 +22,13 @@ NAMES: Final = frozenset({SEARCH_TOOLS, EXECUTE_TOOL, RETRIEVE_CONTEXT})
 """Tools of the router endpoint."""
 OWN_TOOLS: Final = NAMES | {READ_RESULT}
 """All of the gateway's own tools, at any endpoint."""
-NO_ARGUMENTS: Final = Raw(b"{}")
 INSTRUCTIONS: Final = (
     "This server has many tools and shows them by search. Find tools for one step with search_tools, call one by its "
     "name with execute_tool, and read earlier results again with retrieve_context instead of repeating a call. Each "
     "result names the session and the entry under which it is stored; pass that session_id to the next execute_tool."
 )
 
-_MARK: Final = META_ERROR.encode()
+_ERROR_KEY: Final = META_ERROR.encode()
 _SESSION: Final = {
     "type": "string",
     "description": "Session in which results are stored, as named by an earlier result. Leave it out to begin one.",
@@ -128,17 +127,9 @@ READ_DEFINITION: Final = _definition(
 """Raw MCP definition of `read_result`, which is listed if a document limits the tokens of results."""
 
 
-class ExecuteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `execute_tool`."""
-
-    name: str
-    arguments: Raw = NO_ARGUMENTS
-    session_id: str | None = None
-
-
 def code_of(result: bytes) -> str:
     """Code of a built-in tool's result that is a refusal; empty for other results."""
-    if result.find(_MARK) < 0:  # most results, which may be long, are not decoded
+    if result.find(_ERROR_KEY) < 0:  # most results, which may be long, are not decoded
         return ""
     meta = msgspec.json.decode(result).get("_meta", {})
     return str(meta.get(META_ERROR, {}).get("code", ""))

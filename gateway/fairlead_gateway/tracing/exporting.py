@@ -19,9 +19,8 @@ from opentelemetry.trace import TraceState
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.request import Exchange, McpRequest
-from fairlead_gateway.tracing.contexts import Trace
 from fairlead_gateway.tracing.spans import SpanIds
-from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, add_trace, read_trace
+from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, add_trace, read_trace
 from fairlead_mcp import eras
 from fairlead_otel.pipelines import SpanPipeline
 from fairlead_otel.span_encoding import (

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_gateway.tracing.contexts import Trace, TraceMembers, TracePlace
 from fairlead_mcp import jsonrpc
 
 TRACEPARENT: Final = b"traceparent"
@@ -26,7 +25,27 @@ _PARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16
 _STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
 
 
-_decode_meta: Final = msgspec.json.Decoder(TraceMembers).decode
+class Trace(msgspec.Struct, frozen=True):
+    """Trace context of the caller: the values of the headers `traceparent` and `tracestate`; `state` may be empty."""
+
+    parent: bytes
+    state: bytes = b""
+
+    @property
+    def lines(self) -> bytes:
+        """Header lines of the trace context."""
+        state = b"tracestate: %b\r\n" % self.state if self.state else b""
+        return b"traceparent: %b\r\n%b" % (self.parent, state)
+
+
+class _Meta(msgspec.Struct):
+    """Members of `_meta` that have the trace context."""
+
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
+
+
+_decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
 def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
@@ -35,11 +54,19 @@ def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> T
         try:
             members = _decode_meta(meta)
         except jsonrpc.UNREADABLE:
-            members = TraceMembers()
+            members = _Meta()
         if isinstance(members.traceparent, str):
             tracestate = members.tracestate if isinstance(members.tracestate, str) else ""
             return _check(members.traceparent.encode(), tracestate.encode())
     return None if parent is None else _check(parent, state or b"")
+
+
+class TracePlace(msgspec.Struct, frozen=True):
+    """Span of a caller by its hexadecimal ids."""
+
+    trace_id: str
+    span_id: str
+    sampled: bool
 
 
 def trace_id(parent: bytes, meta: Raw | None) -> str:

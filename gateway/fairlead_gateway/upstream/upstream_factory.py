@@ -242,8 +242,7 @@ class UpstreamFactory:
         if client is not None:
             side = ClientSide(self._client, client.offering, client.relay)
         starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-        modern = config.traits.modern
-        policy = StreamPolicy(legacy=not modern, modern=modern, idle=idle, open_seconds=starts)
+        policy = StreamPolicy(modern=config.traits.modern, idle=idle, open_seconds=starts)
         link = StreamClient(str(key), opener, policy, side=side)
         return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 

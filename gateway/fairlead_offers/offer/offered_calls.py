@@ -20,9 +20,10 @@ from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_gateway.calls.path.direct import Origin
+from fairlead_gateway.calls.path.execution import ExecuteArguments
 from fairlead_gateway.calls.results.context_recorder import BadSession
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS, ExecuteArguments
+from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.visible_tools import GATEWAY, READER, VisibleTools

@@ -135,7 +135,8 @@ def await_vectors(target: Target) -> None:
     end = time.monotonic() + INDEXING_SECONDS
     while time.monotonic() < end:
         if "have vectors" not in post_mcp(target, "/router/mcp", "search_tools", {"query": SEARCH}):
-            before = cpu_time(target.pid).total  # the last tenth of the vectors is made after that
+            # the last tenth of the vectors is made after that, and nothing reports its end: wait for an idle gateway
+            before = cpu_time(target.pid).total
             time.sleep(QUIET_SECONDS)
             if cpu_time(target.pid).total - before < QUIET_SECONDS / 50:
                 return

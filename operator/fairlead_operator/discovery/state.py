@@ -22,11 +22,11 @@ STILL_SILENT: Final = (
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
 REPLACED_SECONDS: Final = 15.0
-"""Seconds after a rollout in which the last pod of before may still be reached: it serves on for `DRAIN_SECONDS`, and
+"""Seconds after a rollout in which the last replaced pod may still be reached: it serves on for `DRAIN_SECONDS`, and
 name servers give its address for 5 s.
 """
 PODS_BEING_REPLACED: Final = (
-    "the pods that still run are those of before and do not answer; the ones that take their place are starting"
+    "pods of an earlier spec or installation still run and do not answer; the pods that replace them are starting"
 )
 EXPLAINED_BY_LOG: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a stdio server that its process may have explained in its log."""
@@ -71,8 +71,8 @@ class DiscoveryFailure:
     message: str
     log_line: str | None = None
     """Last line in the log of the server's process, empty if the log is empty; None before the log was read."""
-    of_replaced: bool = False
-    """Whether a pod failed in whose place another one is starting."""
+    of_replaced_pod: bool = False
+    """Whether the discovery reached a pod that is being replaced."""
 
     @classmethod
     def of(cls, error: McpError) -> DiscoveryFailure:
@@ -84,14 +84,14 @@ class DiscoveryFailure:
     @property
     def wants_log_line(self) -> bool:
         """Whether the log of the server's process may explain the failure and was not read yet."""
-        return self.log_line is None and self.reason in EXPLAINED_BY_LOG and not self.of_replaced
+        return self.log_line is None and self.reason in EXPLAINED_BY_LOG and not self.of_replaced_pod
 
     @property
-    def may_be_of_replaced(self) -> bool:
+    def may_be_of_replaced_pod(self) -> bool:
         """Whether a gate closed the connection without a word, as it does when its pod ends, and for the token of
         another installation.
         """
-        return self.reason == Cause.START_FAILED and not self.of_replaced
+        return self.reason == Cause.START_FAILED and not self.of_replaced_pod
 
     @property
     def is_silence(self) -> bool:
@@ -107,7 +107,7 @@ class DiscoveryFailure:
         """The failure as verdict for the condition Verified."""
         if self.is_silence:
             return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
-        if self.of_replaced:
+        if self.of_replaced_pod:
             return ConditionVerdict(None, Cause.BEING_REPLACED, PODS_BEING_REPLACED)
         try:
             cause = Cause(self.reason)
@@ -197,7 +197,9 @@ class DiscoveryState:
         no loss of the API, unless the spec's source has changed.
         """
         failure = self.failure
-        is_lost = failure is not None and not (failure.is_silence or failure.hit_process_limit or failure.of_replaced)
+        is_lost = failure is not None and not (
+            failure.is_silence or failure.hit_process_limit or failure.of_replaced_pod
+        )
         return is_lost and (self.target.api is None or self.target.api != self.source)
 
 

@@ -26,7 +26,7 @@ from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import soon, until_async
 
-LEGACY = StreamPolicy(legacy=True)
+LEGACY = StreamPolicy(modern=False)
 
 
 def link_to(server: Gated, token: str = TOKEN, *, host: str = "127.0.0.1", idle: float = NEVER) -> StreamClient:
@@ -154,7 +154,7 @@ async def test_new_requests_go_to_the_pod_that_the_name_has_by_now() -> None:
             lookups.append(host)
             return [*pods]
 
-        link = StreamClient("gated", TcpOpener("demo.team.svc", 8080, TOKEN, resolve=resolve, look_seconds=0.05))
+        link = StreamClient("gated", TcpOpener("demo.team.svc", 8080, TOKEN, resolve=resolve, check_seconds=0.05))
         await link.request("tools/list", None, deadline=soon())
         pods[:] = [("127.0.0.1", new.port)]
         await becomes("the process in the old pod has ended", lambda: old.servers == [])

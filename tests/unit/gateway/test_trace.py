@@ -7,8 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.tracing.contexts import Trace, TracePlace
-from fairlead_gateway.tracing.trace import add_trace, read_trace, trace_place, with_trace
+from fairlead_gateway.tracing.trace import Trace, TracePlace, add_trace, read_trace, trace_place, with_trace
 from fairlead_mcp import jsonrpc
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -76,8 +76,8 @@ def test_of_a_log_of_any_length_its_end_is_read(tmp_path: Path) -> None:
 
 
 WAITING = """\
-14 http fetch GET https://me:secret@registry.npmjs.org/the-server attempt 1 failed with EAI_AGAIN
-15 http fetch GET https://me:secret@registry.npmjs.org/the-server attempt 2 failed with EAI_AGAIN
+14 http fetch GET https://me:secret@packages.example.com/the-server attempt 1 failed with EAI_AGAIN
+15 http fetch GET https://me:secret@packages.example.com/the-server attempt 2 failed with EAI_AGAIN
 """
 
 
@@ -90,7 +90,7 @@ def waits_for(home: Path, package: str = "the-server") -> str:
 def test_a_registry_that_npx_cannot_reach_is_named_with_the_way_to_start_from_the_cache(tmp_path: Path) -> None:
     write_log(tmp_path / ".npm/_logs", "a", WAITING)
     words = waits_for(tmp_path)
-    assert words.startswith("npx cannot reach registry.npmjs.org (EAI_AGAIN) and tries again")
+    assert words.startswith("npx cannot reach packages.example.com (EAI_AGAIN) and tries again")
     assert "npm_config_offline=true" in words
     assert "secret" not in words
 
@@ -100,5 +100,5 @@ def test_an_npx_waits_for_no_registry_that_has_answered_or_that_another_npx_aske
     assert waits_for(tmp_path) == ""
     write_log(logs, "other", WAITING, package="the-server-two")
     write_log(logs, "earlier", WAITING, changed=49.0)
-    write_log(logs, "answered", WAITING + "16 http fetch GET 200 https://registry.npmjs.org/the-server 90ms\n")
+    write_log(logs, "answered", WAITING + "16 http fetch GET 200 https://packages.example.com/the-server 90ms\n")
     assert waits_for(tmp_path) == ""

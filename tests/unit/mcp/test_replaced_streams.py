@@ -61,7 +61,7 @@ class PodStream:
 class PodsOpener(StreamOpener):
     """Opens streams to `pod`; streams to the pods in `ending` are lost at their first message."""
 
-    look_seconds = 5.0
+    check_seconds = 5.0
 
     def __init__(self, pod: str, *ending: str) -> None:
         self.pod = pod

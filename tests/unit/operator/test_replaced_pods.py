@@ -38,7 +38,7 @@ def verdict_of(state: DiscoveryState) -> tuple[bool | None, Cause]:
 
 
 def test_connection_that_a_gate_closes_says_nothing_while_pods_are_replaced_and_a_moment_later() -> None:
-    """The last pod of before serves on, and its address is still given, after the Deployment counts it no more."""
+    """Name servers still give the address of the last replaced pod when the Deployment no longer counts it."""
     state = state_with("StartFailed")
     findings_of(state, replacing=True).note_replaced_pods(100.0)
     assert verdict_of(state) == (None, Cause.BEING_REPLACED)

@@ -14,11 +14,19 @@ from msgspec import Raw
 from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.calls.results.context_recorder import BadSession, ContextRecorder
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, NO_ARGUMENTS, ExecuteArguments
+from fairlead_gateway.core.meta_tools import EXECUTE_TOOL
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import jsonrpc
 
-_decode: Final = msgspec.json.Decoder(ExecuteArguments).decode
+NO_ARGUMENTS: Final = Raw(b"{}")
+
+
+class ExecuteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `execute_tool`."""
+
+    name: str
+    arguments: Raw = NO_ARGUMENTS
+    session_id: str | None = None
 
 
 class BadExecution(ValueError):
@@ -28,7 +36,7 @@ class BadExecution(ValueError):
 def inner_call(recorder: ContextRecorder, identity: Identity, request: McpRequest) -> McpRequest:
     """The inner call of `execute_tool`. Its `recording` is the context session for the result. Raises BadExecution."""
     try:
-        execution = _decode(request.params.get("arguments", NO_ARGUMENTS))
+        execution = msgspec.json.decode(request.params.get("arguments", NO_ARGUMENTS), type=ExecuteArguments)
     except jsonrpc.UNREADABLE as error:
         raise BadExecution(f"{EXECUTE_TOOL} takes name, arguments and session_id: {error}") from error
     if bytes(execution.arguments)[:1] not in (b"{", b"n"):

@@ -9,9 +9,10 @@ import time
 
 from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.execution import NO_ARGUMENTS
 from fairlead_gateway.calls.path.record import remember_other
 from fairlead_gateway.core.long_results import URI
-from fairlead_gateway.core.meta_tools import NO_ARGUMENTS, READ_RESULT, MetaTools, code_of
+from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 

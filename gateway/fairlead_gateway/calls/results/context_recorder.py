@@ -7,9 +7,8 @@ from other anonymous clients.
 
 from __future__ import annotations
 
-import base64
-import os
 import re
+import secrets
 import time
 from collections.abc import Callable
 from typing import Final
@@ -25,8 +24,6 @@ from fairlead_gateway.result_stores.store import ContextStore, ContextUnavailabl
 META_CONTEXT: Final = "fairlead.dev/context"
 MAX_SESSION: Final = 128
 """Limit on the characters of a session id."""
-NONCE_BYTES: Final = 12
-"""Random bytes of a session id that the gateway issues, 16 characters of base64."""
 _CHOSEN: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{MAX_SESSION - 1}}}")
 _ISSUED: Final = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9a-f]{32})")
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -53,7 +50,7 @@ class ContextRecorder:
     def session(self, identity: Identity, session_id: str | None) -> str:
         """The session id to use for a client: `session_id`, or a new id if that is None. Raises BadSession."""
         if session_id is None:
-            nonce = base64.b64encode(os.urandom(NONCE_BYTES), b"-_").decode()
+            nonce = secrets.token_urlsafe(12)
             return f"{nonce}.{self._seal.mac(identity.owner, nonce)}"
         if self._may_name(identity, session_id):
             return session_id
@@ -121,7 +118,7 @@ class ContextRecorder:
 
 def new_entry(session: str) -> str:
     """A new id for an entry of a session: the session's id, a slash, and a random number."""
-    return f"{session}/{os.urandom(4).hex()}"
+    return f"{session}/{secrets.token_hex(4)}"
 
 
 def _with_whole_id(session: str, stored: bytes) -> SessionEntry:
