@@ -1,4 +1,4 @@
-"""Contract between Fairlead's programs: custom resources (`v1alpha1`), and documents from operator to gateway.
+"""Shared by all programs: custom resources (`v1alpha1`), documents from operator to gateway, files of MCP clients.
 
 Every package of Fairlead may import this package. This package imports no other package of Fairlead and no framework,
 and does no network or event-loop work. `kubectl explain` shows the docstrings of the resources' fields.

@@ -1,1 +1,1 @@
-"""Tools for models: finds a subject's visible tools, searches, converts and offers them, runs calls, stores results."""
+"""Tools for models: a subject's visible tools, order of search hits, conversion, offers, calls, results."""

@@ -1,4 +1,4 @@
-"""Search for tools by what they do, and for passages of tool results: text processing, indices and ranking.
+"""Search indices over tools and over passages of tool results: text processing, and ranking within one index.
 
 Runs without a gateway.
 """

@@ -1,1 +1,1 @@
-"""HTTP functions that all ASGI applications of the gateway share: authentication, bodies, problem documents, probes."""
+"""HTTP that all ASGI applications of the gateway share: authentication, sign-in and consent pages, bodies, probes."""

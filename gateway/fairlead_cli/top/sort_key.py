@@ -1,4 +1,4 @@
-"""Sort orders of the rows of `fairlead top`, for its option and its keys. No I/O."""
+"""Names of the sort orders of `fairlead top`, for its option and its keys; `rows` sorts by them. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SortKey(StrEnum):
-    """Order of rows: the busiest, the most failing, the slowest, or by name."""
+    """Order of rows: by calls a minute, errors, p95 or name."""
 
     calls = "calls"
     errors = "errors"
