@@ -66,7 +66,7 @@ _CONNECT_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "Unreachable": "check its baseUrl, and the network and its policies",
     }
 )
-"""What to do about a provider to which no connection can be opened, by the reason of `connect_error`."""
+"""Advice for a provider to which no connection can be opened, by the reason of `connect_error`."""
 HIDDEN: Final = b"[key]"
 """Replacement for the API key in a provider's error response."""
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"

@@ -16,7 +16,7 @@ MAX_SHAPES: Final = 200
 """Maximum number of alternatives of one schema that are examined."""
 
 _APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "not", "if")
-_ANNOTATIONS: Final = ("title", "description", "default", "deprecated", "examples")
+_ANNOTATIONS: Final[tuple[str, ...]] = ("title", "description", "default", "deprecated", "examples")
 
 JsonObject = dict[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Final
 from fairlead_mcp.errors import ConnectFailed
 
 _OTHER_HOST: Final = frozenset({62, 64})
-"""`X509_V_ERR_HOSTNAME_MISMATCH` and `X509_V_ERR_IP_ADDRESS_MISMATCH` of OpenSSL, whose texts contain the host."""
+"""OpenSSL's codes of certificates for another host name and for another IP address, whose texts contain the host."""
 
 
 def connect_error(

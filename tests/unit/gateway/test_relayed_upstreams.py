@@ -76,7 +76,7 @@ async def use(name: str, upstream: Upstream) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def test_there_is_a_use_of_each_member_of_the_interface() -> None:
+def test_uses_are_those_of_every_member_of_the_interface() -> None:
     assert set(USES) == members(Upstream)
 
 
