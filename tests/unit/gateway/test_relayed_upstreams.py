@@ -107,3 +107,14 @@ def test_numbers_of_the_shared_upstream_and_of_those_of_clients_are_added_up() -
 
 def test_a_relaying_sink_forwards_each_member_of_the_interface() -> None:
     assert members(RelaySink) - {"sink"} == members(ResponseSink)
+
+
+def test_a_copy_of_a_request_has_every_attribute_but_the_id() -> None:
+    request = UpstreamRequest(b"1", "tools/call", b"{}", 0.0, 0)
+    for name in UpstreamRequest.__slots__:
+        setattr(request, name, name)
+    copy = request.with_id(b"2")
+    assert {name: getattr(copy, name) for name in UpstreamRequest.__slots__} == {
+        **{name: name for name in UpstreamRequest.__slots__},
+        "id": b"2",
+    }

@@ -245,7 +245,7 @@ def test_properties_that_are_only_written_are_not_in_results() -> None:
     assert result_schema(schema) == {"type": "object", "properties": {"id": {"type": "string", "readOnly": True}}}
 
 
-def test_invalid_keywords_that_only_annotate_are_no_losses() -> None:
+def test_invalid_keywords_that_only_annotate_are_not_losses() -> None:
     annotations = {"title": 1, "format": 2, "readOnly": 3, "contentEncoding": 4, "contentMediaType": 5}
     source = document({"/x": get({"name": "q", "in": "query", "schema": {"type": "string", **annotations}})})
     assert only_report(source).losses == ()
