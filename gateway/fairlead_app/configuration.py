@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
+from fairlead_api.yaml_files import read_yaml
 from fairlead_app.settings import InstallationSettings
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
@@ -24,7 +25,6 @@ from fairlead_gateway.endpoint.settings import TlsSettings
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.identity.settings import MadeKeySettings
 from fairlead_gateway.result_stores.settings import CompressorSettings
-from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_rest.settings import RestSettings, ToolSearchSettings

@@ -201,7 +201,7 @@ def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     if code == "UNAUTHENTICATED":
         detail = with_advice(detail, CREDENTIAL)
     if isinstance(fits, list) and fits:
-        detail = with_advice(detail, f"Tools that fit: {'; or '.join(map(str, fits))}")
+        detail = with_advice(detail, f"One of these changes is enough: {'; or '.join(map(str, fits))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
         detail = with_advice(detail, f"Valid values: {some_names(map(str, alternatives))}")
     return detail

@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredential
-from fairlead_gateway.core.ports import Gauges, Upstream
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_mcp.errors import ConnectionLost, McpError
@@ -137,7 +137,10 @@ class TaskCall:
 
 
 class RelayUpstream(Upstream):
-    """Upstream that forwards everything to another upstream; subclasses override parts."""
+    """Upstream that forwards every member to another upstream; subclasses override parts.
+
+    A member that is missing here would be that of `Upstream`: its default answers for the other upstream, silently.
+    """
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
@@ -161,8 +164,17 @@ class RelayUpstream(Upstream):
     ) -> bool:
         return await self.upstream.negotiate(client, deadline, credential)
 
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        return self.upstream.send(request, sink)
+
     def end_session(self, session: bytes) -> None:
         self.upstream.end_session(session)
+
+    def has_sessions_of(self, person: bytes) -> bool:
+        return self.upstream.has_sessions_of(person)
+
+    def end_sessions_of(self, person: bytes) -> None:
+        self.upstream.end_sessions_of(person)
 
     def gauges(self) -> Gauges:
         return self.upstream.gauges()

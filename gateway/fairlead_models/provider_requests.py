@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
@@ -27,6 +29,8 @@ from yarl import URL
 
 from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
+from fairlead_mcp.addresses import authority
+from fairlead_mcp.http.connect_errors import connect_error
 from fairlead_models.aws_signatures import RequestSigner, SigningFailed, SigningScope
 from fairlead_models.providers import Provider
 
@@ -54,9 +58,20 @@ _MAX_BYTES_BODY: Final = 1 << 20
 """Largest request body in bytes that is passed to aiohttp as `bytes`. aiohttp writes `bytes` in one piece without a
 pause, so a larger body is passed as a stream.
 """
+_CONNECT_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "UnknownHost": "correct the provider's baseUrl",
+        "ConnectionRefused": "check that it runs, and its baseUrl",
+        "TLSFailed": "have its certificate corrected, or set SSL_CERT_FILE of the gateway to a file with its authority",
+        "Unreachable": "check its baseUrl, and the network and its policies",
+    }
+)
+"""Advice for a provider to which no connection can be opened, by the reason of `connect_error`."""
 HIDDEN: Final = b"[key]"
 """Replacement for the API key in a provider's error response."""
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
+
+log = logging.getLogger(__name__)
 
 
 class PieceReader(asyncio.BufferedProtocol):
@@ -418,13 +433,21 @@ async def _limit_time_to_answer(provider: Provider) -> AsyncIterator[None]:
         async with _BeginLimit(provider).hold():
             yield
     except aiohttp.ClientConnectorError as error:
-        number = error.os_error.errno  # the error's text contains the address
-        why = os.strerror(number) if number else type(error.os_error).__name__
-        raise ProviderUnavailable(f"the provider cannot be reached: {why}") from error
+        failure = _connect_failure(error, tls=provider.base_url.lower().startswith("https:"))
+        log.warning("A request to the provider at %s failed: %s", authority(error.host, error.port or 0), failure)
+        raise ProviderUnavailable(failure) from error
     except SigningFailed as error:
         raise ProviderUnavailable(str(error)) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ProviderUnavailable(f"the connection to the provider broke: {type(error).__name__}") from error
+
+
+def _connect_failure(error: aiohttp.ClientConnectorError, *, tls: bool) -> str:
+    """Why a provider cannot be reached, and what to do. The text contains no address, because clients get it."""
+    unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
+    failure = connect_error(error.os_error, "the provider", tls=tls, unresolved=unresolved)
+    advice = _CONNECT_ADVICE.get(failure.reason, "")
+    return f"{failure}: {advice}" if advice else str(failure)
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:

@@ -19,6 +19,7 @@ import httpx2
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.egress import AddressNotAllowed, Egress
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.connect_errors import connect_error
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_servers.page import Page
 
@@ -118,6 +119,13 @@ class Fetcher:
         return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], cut)
 
 
+def _first_cause(error: Exception) -> Exception:
+    """The error of the operating system, which those of the HTTP client replace by `All connection attempts failed`."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return error
+
+
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Network backend that connects only to addresses that `resolve` returns after checking them."""
 
@@ -151,7 +159,12 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
                 )
             except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as error:
                 failure = error
-        raise ConnectFailed(f"{authority(host, port)} cannot be reached ({failure or 'the name has no address'})")
+        peer = authority(host, port)
+        if failure is None:
+            raise ConnectFailed(f"{peer} cannot be reached (the name has no address)")
+        if isinstance(failure, httpcore2.TimeoutException):  # its text is empty
+            raise ConnectFailed(f"{peer} accepted no connection within {self._timeout_s:g} s", reason="ConnectTimeout")
+        raise connect_error(_first_cause(failure), peer, tls=False) from failure
 
     async def sleep(self, seconds: float) -> None:
         """Wait between the pool's retries."""

@@ -30,6 +30,8 @@ from ports import free_port
 from waiting import until
 
 PT_INTERP = 3
+OPAQUE = ".wh..wh..opq"
+"""File in a folder of a layer that hides all that lower layers have in the folder."""
 BUILD_S = 1_800
 """Limit for the build of an image, which compiles the path of a call beside other tests."""
 
@@ -56,6 +58,14 @@ class Layer:
         with tarfile.open(self.tar) as tar:
             return {member.name.removeprefix("./") for member in tar}
 
+    def hidden_paths(self, root: Path) -> Iterator[Path]:
+        """Paths in `root`, with the layers below, that this layer hides (OCI image specification, "Whiteouts")."""
+        for whiteout in [root / name for name in self.names() if Path(name).name.startswith(".wh.")]:
+            if whiteout.name == OPAQUE:
+                yield from [*whiteout.parent.iterdir()] if whiteout.parent.is_dir() else []
+            else:
+                yield whiteout.with_name(whiteout.name.removeprefix(".wh."))
+
 
 @dataclass(frozen=True)
 class Image:
@@ -72,11 +82,10 @@ class Image:
             return root
         for layer in self.layers:
             root.mkdir(exist_ok=True)
-            subprocess.run(["tar", "-xf", layer.tar, "-C", root], check=True, timeout=120)
-            for white in list(root.rglob(".wh.*")):
-                gone = white.with_name(white.name.removeprefix(".wh."))
-                shutil.rmtree(gone, ignore_errors=True) if gone.is_dir() else gone.unlink(missing_ok=True)
-                white.unlink()
+            for gone in layer.hidden_paths(root):
+                is_folder = gone.is_dir() and not gone.is_symlink()
+                shutil.rmtree(gone) if is_folder else gone.unlink(missing_ok=True)
+            subprocess.run(["tar", "-xf", layer.tar, "-C", root, "--exclude=.wh.*"], check=True, timeout=120)
         return root
 
 
@@ -248,6 +257,21 @@ def root(image: Image) -> Path:
     _needs(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
     with lock_folder(image.folder):
         return image.unpack()
+
+
+def layer(file: Path, *paths: str) -> Layer:
+    """A layer with empty files at these paths."""
+    with tarfile.open(file, "w") as tar:
+        for path in paths:
+            tar.addfile(tarfile.TarInfo(path))
+    return Layer("", file)
+
+
+def test_unpacked_images_lack_what_a_higher_layer_hides(tmp_path: Path) -> None:
+    lower = layer(tmp_path / "1.tar", "a/kept", "a/gone", "b/old", "b/c/old", "d/old")
+    upper = layer(tmp_path / "2.tar", "a/.wh.gone", f"b/{OPAQUE}", "b/new", f"e/{OPAQUE}", ".wh.d", "a/.wh.never")
+    root = Image(tmp_path, {}, [lower, upper]).unpack()
+    assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["a", "a/kept", "b", "b/new"]
 
 
 def test_the_image_is_small_and_has_a_single_layer(image: Image) -> None:

@@ -2,8 +2,9 @@
 
 A reason says what a person should do next, and a cause says what was observed: for example, the reason `Unreachable`
 has the cause `ConnectionRefused`. The message of a condition begins with the cause if the cause differs from the
-reason. The label `cause` of `fairlead_operator_servers_ready` has the cause too. The module `reasons` has the meaning
-of each cause. This module has no I/O.
+reason, except with the reason `AsExpected`, whose cause follows from the type of the condition. The label `cause` of
+`fairlead_operator_servers_ready` has the cause too. The module `reasons` has the meaning of each cause. This module has
+no I/O.
 """
 
 from __future__ import annotations

@@ -146,7 +146,10 @@ class GatewayCollector(Collector):
         yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))
         tools = sum(len(server.tools) for server in snapshot.servers.values())
         yield _gauge("fairlead_catalog_tools", "Tools in the catalog", tools)
-        text = "Tools that are not listed because another server exposes the same name"
+        text = (
+            "Tools, prompts, resources, resource templates and skills that are not listed because another server "
+            "exposes the same name or URI"
+        )
         yield _gauge("fairlead_catalog_name_collisions", text, len(snapshot.collisions))
         yield _gauge(
             "fairlead_documents_broken",

@@ -27,7 +27,7 @@ RevokeGrant = Callable[[StoredGrant], Awaitable[bool]]
 
 
 class ProviderRevocations:
-    """Revokes one token after the other, from `start` to `aclose`. `store` has the sessions."""
+    """Revokes one token after the other, as soon as `start` was called. `store` has the sessions."""
 
     def __init__(self, store: GrantStore) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class ProviderRevocations:
         self._begin()
 
     async def aclose(self) -> None:
-        """Make the waiting revocations, within a time limit."""
+        """Make the waiting revocations, within a time limit. Nothing waits for those that are added later."""
         if self._work is not None:
             _, late = await asyncio.wait([self._work], timeout=CLOSE_SECONDS)
             for task in late:

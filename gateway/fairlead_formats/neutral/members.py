@@ -118,7 +118,9 @@ def report_extras(part: object, losses: TranslationLosses, *standard: str) -> No
 def require_list(members: RequestMembers, name: str) -> list[Any]:
     """A list with 1 to `MAX_ENTRIES` entries. Raises BadRequest."""
     value = members.first(name)
-    if not isinstance(value, list) or not value:
+    if value is not None and not isinstance(value, list):
+        raise BadRequest(f"{name}: must be a list", name)
+    if not value:
         raise BadRequest(f"{name}: the request needs at least one entry", name)
     if len(value) > MAX_ENTRIES:
         raise BadRequest(f"{name}: {len(value)} entries exceed the limit of {MAX_ENTRIES}", name)

@@ -1,6 +1,7 @@
-"""Removal of nulls that mean "left out", which strict mode makes models send for optional properties.
+"""Null in schemas and arguments: whether a schema allows it, `nullable` of OpenAPI, and nulls that mean "left out".
 
-Pure module. `un_null` receives the model's arguments and the tool's original schema, before arguments are validated.
+Pure module. Strict mode makes models send nulls for optional properties. `un_null` removes them: it receives the
+model's arguments and the tool's original schema, before arguments are validated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from fairlead_formats.schema.refs import SchemaReferences
 MAX_DEPTH: Final = 100
 MAX_SHAPES: Final = 200
 """Maximum number of alternatives of one schema that are examined."""
+
+_APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "not", "if")
+_ANNOTATIONS: Final[tuple[str, ...]] = ("title", "description", "default", "deprecated", "examples")
 
 JsonObject = dict[str, Any]
 
@@ -32,6 +36,29 @@ def allows_null(schema: Any) -> bool:
         if isinstance(schema.get(keyword), list) and not any(map(allows_null, schema[keyword])):
             return False
     return "$ref" not in schema and "not" not in schema and "allOf" not in schema
+
+
+def with_null(schema: JsonObject) -> JsonObject:
+    """A schema that also allows null, which is what authors mean by `nullable` beside any keyword: one type allows null
+    as soon as it is listed, but `enum`, `const`, a reference and combined schemas would still forbid it.
+    """
+    holding = [keyword for keyword in _APPLICATORS if keyword in schema]
+    alternatives = schema.get("anyOf")
+    if holding == ["anyOf"] and isinstance(alternatives, list) and schema.keys().isdisjoint(("type", "enum", "const")):
+        return schema if any(map(allows_null, alternatives)) else {**schema, "anyOf": [*alternatives, {"type": "null"}]}
+    if holding or schema.get("const") is not None:
+        outer = {keyword: schema[keyword] for keyword in _ANNOTATIONS if keyword in schema}
+        inner = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
+        return {**outer, "anyOf": [inner, {"type": "null"}]}
+    made = dict(schema)
+    stated, values = made.get("type"), made.get("enum")
+    if isinstance(stated, str):
+        made["type"] = stated if stated == "null" else [stated, "null"]
+    elif isinstance(stated, list) and "null" not in stated:
+        made["type"] = [*stated, "null"]
+    if isinstance(values, list) and None not in values:
+        made["enum"] = [*values, None]
+    return made
 
 
 def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:

@@ -285,7 +285,8 @@ def _report(snapshot: Snapshot, previous: Snapshot) -> None:
             for problem in server.problems[:REPORTED]:
                 log.warning("%s", problem)
             if len(server.problems) > REPORTED:
-                log.warning("%d more definitions of server %s are left out", len(server.problems) - REPORTED, key)
+                unreported = len(server.problems) - REPORTED
+                log.warning("%d more definitions of server %s have such problems", unreported, key)
     reported = set(previous.collisions)
     for collision in snapshot.collisions:
         if collision not in reported:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_api.yaml_files import read_yaml
 from fairlead_gateway.identity.authorization_server import (
     AuthorizationServer,
     ClientRegistrationSettings,
@@ -17,7 +18,6 @@ from fairlead_gateway.identity.authorization_server import (
     OidcProviderClient,
 )
 from fairlead_gateway.identity.misspelt_members import advice_for
-from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.addresses import is_loopback
 
 ALGORITHMS: Final = (

@@ -59,7 +59,9 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     list.
     """
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resource indexes of existing views, by the servers that the index leaves out or escapes."""
+    """Resource indexes of existing views. A key has the servers and user interfaces that the index leaves out, and,
+    each after a NUL, the servers in whose texts it escapes control characters.
+    """
 
 
 class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead_gateway.core.ports import Pending, Upstream
+from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import RelayUpstream
 
@@ -29,6 +29,17 @@ class GatedUpstream(RelayUpstream):
 
     def end_session(self, session: bytes) -> None:
         self._per_client.end_session(session)
+        self.upstream.end_session(session)
+
+    def has_sessions_of(self, person: bytes) -> bool:
+        return self._per_client.has_sessions_of(person) or self.upstream.has_sessions_of(person)
+
+    def end_sessions_of(self, person: bytes) -> None:
+        self._per_client.end_sessions_of(person)
+        self.upstream.end_sessions_of(person)
+
+    def gauges(self) -> Gauges:
+        return Gauges(*map(sum, zip(self._per_client.gauges(), self.upstream.gauges(), strict=True)))
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await asyncio.gather(self._per_client.aclose(grace), self.upstream.aclose(grace, replaced=replaced))

@@ -297,7 +297,8 @@ class HttpUpstream(Upstream):
 
     def on_pods_known(self) -> None:
         self.sessions.spread()
-        # calls that wait for a connection move to the pod of their session: the old pool connects to any pod
+        # calls that still wait for a connection are sent again, each to a picked pod: self.pool may connect to any pod,
+        # but a shared legacy session now belongs to one
         for call in self.pool.outstanding():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)

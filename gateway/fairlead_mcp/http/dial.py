@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.connect_errors import connect_error
 
 _THREADS: Final = 64
 """Maximum number of names that are looked up at once; further names wait."""
@@ -245,7 +246,7 @@ class Dialer:
 
     async def connect(self, protocol: Callable[[], _P]) -> _P:
         """Connect a new protocol and return it. Raises ConnectFailed."""
-        failure: Exception = OSError("the name has no address")
+        failure: Exception | None = None
         addresses = await self._addresses()
         for host, port in addresses:
             try:
@@ -256,6 +257,8 @@ class Dialer:
                     return connected
             except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
                 failure = error
+        if failure is None:
+            raise ConnectFailed(f"{self._where} cannot be reached (the name has no address)")
         raise self._explain(failure) from failure
 
     async def _addresses(self) -> list[Address]:
@@ -271,14 +274,8 @@ class Dialer:
             raise ConnectFailed(message, reason="UnknownHost") from error
 
     def _explain(self, error: Exception) -> ConnectFailed:
-        if isinstance(error, ConnectionRefusedError):
-            return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
-        if isinstance(error, tls.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-            message = f"{self._where} does not speak TLS: use http:// instead of https://"
-            return ConnectFailed(message, reason="InvalidURL")  # advice about certificates would lead away
-        if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
-            return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TLSFailed")
         if isinstance(error, TimeoutError):
             message = f"{self._where} accepted no connection within {self._timeout:g} s"
             return ConnectFailed(message, reason="ConnectTimeout")
-        return ConnectFailed(f"{self._where} cannot be reached ({error})")
+        certified = self._server_hostname or self._host
+        return connect_error(error, self._where, tls=self._ssl is not None, certified=certified)

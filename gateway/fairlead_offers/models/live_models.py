@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead_formats.tokens.models import ContextWindow, LiveModels, LiveSource, from_models_answer
 from fairlead_mcp.bounded_reading import UnreadableAnswer, decode_bounded
+from fairlead_mcp.http.connect_errors import connect_error
 
 TIMEOUT: Final = 10.0
 """Maximum seconds for one request, including the connection."""
@@ -87,8 +88,16 @@ async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> d
                 body += piece
                 if len(body) > MAX_ANSWER:
                     raise NoModels(f"the list of models is larger than {MAX_ANSWER} bytes")
+    except TimeoutError as error:
+        raise NoModels(f"the model server did not answer within {TIMEOUT:g} s") from error
+    except aiohttp.ClientConnectorError as error:
+        unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
+        failure = connect_error(
+            error.os_error, "the model server", tls=source.url.lower().startswith("https:"), unresolved=unresolved
+        )
+        raise NoModels(str(failure)) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise NoModels(f"the model server cannot be reached: {type(error).__name__}") from error
+        raise NoModels(f"the connection to the model server broke: {type(error).__name__}") from error
     try:
         models = from_models_answer(await decode_bounded(bytes(body), Any))
     except UnreadableAnswer as error:

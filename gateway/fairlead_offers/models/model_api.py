@@ -16,9 +16,11 @@ import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from fairlead_mcp import bounded_reading
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.bounded_reading import UnreadableAnswer
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, ProtocolError, Timeout, TooLarge
+from fairlead_mcp.http.connect_errors import connect_error
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_mcp.retries import next_delay
@@ -27,6 +29,8 @@ RETRIES: Final = 2
 REFUSAL_BYTES: Final = 256 << 10
 """Maximum number of bytes of a refusal. The body of a longer refusal is ignored."""
 REASON_CHARACTERS: Final = 1_000
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
+"""No timeout of aiohttp: `ModelApi` limits the time of a request itself."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -67,8 +71,8 @@ class ModelApi:
     """
 
     def __init__(self, url: str, key: str, resolve: Resolve, *, seconds: float, max_bytes: int) -> None:
-        """`resolve`: returns only addresses that the egress rules allow. `seconds`: limit for one request including its
-        retries. `max_bytes`: limit for the answer.
+        """`resolve`: returns only addresses that the egress rules allow. `seconds`: limit for one request including the
+        lookup of the host name and all retries. `max_bytes`: limit for the answer.
         """
         self._url = url.rstrip("/")
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
@@ -83,9 +87,8 @@ class ModelApi:
         attempt = 0
         while True:
             attempt += 1
-            left = end - asyncio.get_running_loop().time()
             try:
-                return await self._post_once(path, data, left)
+                return await self._post_once(path, data, end)
             except McpError as error:
                 left = end - asyncio.get_running_loop().time()
                 pause = next_delay(
@@ -95,13 +98,14 @@ class ModelApi:
                     raise
                 await asyncio.sleep(pause)
 
-    async def _post_once(self, path: str, data: bytes, seconds: float) -> bytes:
-        await self._check_address()
+    async def _post_once(self, path: str, data: bytes, end: float) -> bytes:
+        """Send a request once, until the time `end` of the event loop. Raises McpError."""
+        await self._check_address(end)
         connector = aiohttp.TCPConnector(resolver=_GuardedResolver(self._resolve), use_dns_cache=False)
-        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
         try:
             async with (
-                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                asyncio.timeout_at(end),
+                aiohttp.ClientSession(connector=connector, timeout=_NO_TIMEOUT) as session,
                 session.post(f"{self._url}{path}", data=data, headers=self._headers, allow_redirects=False) as answer,
             ):
                 received = bytearray()
@@ -115,25 +119,31 @@ class ModelApi:
         except TimeoutError as error:
             raise Timeout(f"the model API did not answer within {self._seconds:g} s", sent=True) from error
         except aiohttp.ClientConnectorError as error:
-            raise ConnectFailed(f"the model API cannot be reached: {error.os_error.strerror or error}") from error
+            peer = f"the model API at {authority(error.host, error.port or 0)}"
+            raise connect_error(error.os_error, peer, tls=self._url.lower().startswith("https:")) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ConnectionLost(f"the connection to the model API broke: {type(error).__name__}", sent=True) from error
         if answer.status != 200:
-            why = await _reason(bytes(received))
-            raise HttpRefused(f"the model API answered with status {answer.status}: {why}", status=answer.status)
+            why, after = await _reason(bytes(received)), answer.headers.get("Retry-After")
+            message = f"the model API answered with status {answer.status}: {why}"
+            raise HttpRefused(message, status=answer.status, retry_after=after)
         return bytes(received)
 
-    async def _check_address(self) -> None:
-        """Check the host of the URL by the egress rules. The resolver alone is not enough, because the HTTP client does
-        not call it for literal IP addresses. Raises ConnectFailed.
+    async def _check_address(self, end: float) -> None:
+        """Check the host of the URL by the egress rules, until the time `end`. The resolver alone is not enough,
+        because the HTTP client does not call it for literal IP addresses. Raises ConnectFailed.
         """
         parts = urlsplit(self._url)
+        named = f"the host name {parts.hostname} of the model API"
         try:
-            await self._resolve(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+            async with asyncio.timeout_at(end):
+                await self._resolve(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        except TimeoutError as error:
+            message = f"{named} was not resolved within {self._seconds:g} s"
+            raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
-            raise ConnectFailed(
-                f"the host name {parts.hostname} of the model API cannot be resolved", reason="UnknownHost"
-            ) from error
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise ConnectFailed(f"{named} cannot be resolved ({why})", reason="UnknownHost") from error
 
 
 class _GuardedResolver(AbstractResolver):
@@ -169,7 +179,7 @@ async def _reason(answer: bytes) -> str:
         why = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
         why = answer[:200].decode("utf-8", "replace")
-    return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "no reason stated"
+    return " ".join(str("" if why is None else why)[:REASON_CHARACTERS].split())[:200] or "no reason stated"
 
 
 async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:

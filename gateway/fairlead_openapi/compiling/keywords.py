@@ -17,8 +17,21 @@ from fairlead_mcp.schemas import Schema
 MAX_EXAMPLE_BYTES: Final = 256
 """Maximum length of an example that is kept, in bytes of JSON: examples cost tokens, and forbid nothing."""
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
-_APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "not", "if")
-_ANNOTATIONS: Final[tuple[str, ...]] = ("title", "description", "default", "deprecated", "examples")
+_ANNOTATIONS: Final = frozenset(
+    {
+        "title",
+        "description",
+        "format",
+        "default",
+        "deprecated",
+        "examples",
+        "readOnly",
+        "writeOnly",
+        "contentEncoding",
+        "contentMediaType",
+    }
+)
+"""Keywords that restrict no value (JSON Schema 2020-12 Validation, sections 7 to 9)."""
 
 
 def _is_number(value: Any) -> bool:
@@ -64,12 +77,12 @@ _VALUES: Final[dict[str, Callable[[Any], bool]]] = {
 """Keywords without schemas within them, and what their values must be."""
 _FLAGS_ONCE: Final = ("exclusiveMinimum", "exclusiveMaximum", "required")
 """Keywords that were booleans: the first two in OpenAPI 3.0, the last one in draft 3, on a property."""
-_CONSTRAINTS: Final = _VALUES.keys() - {*_ANNOTATIONS, "format", "readOnly", "writeOnly"}
+_CONSTRAINTS: Final = _VALUES.keys() - _ANNOTATIONS
 
 
 def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
-    """The keywords of a schema that contain no schemas, as those of 2020-12. The names of keywords with invalid values,
-    which are left out, are returned too. `nullable` is not applied yet.
+    """The keywords of a schema that contain no schemas, as those of 2020-12. Keywords with invalid values are left out;
+    the names of those that would restrict the value are returned too. `nullable` is not applied yet.
     """
     invalid: list[str] = []
     made: Schema = {}
@@ -87,23 +100,6 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
     _add_type(schema, made, invalid)
     _add_examples(schema, made)
     return made, invalid
-
-
-def with_null(schema: Schema) -> Schema:
-    """A schema that also allows null, which is what authors mean by `nullable`, even beside `$ref` and `allOf`."""
-    if any(keyword in schema for keyword in _APPLICATORS):
-        outer = {keyword: schema[keyword] for keyword in _ANNOTATIONS if keyword in schema}
-        inner = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
-        return {**outer, "anyOf": [inner, {"type": "null"}]}
-    made = dict(schema)
-    stated = made.get("type")
-    if isinstance(stated, str):
-        made["type"] = stated if stated == "null" else [stated, "null"]
-    elif isinstance(stated, list) and "null" not in stated:
-        made["type"] = [*stated, "null"]
-    if "enum" in made and None not in made["enum"]:
-        made["enum"] = [*made["enum"], None]
-    return made
 
 
 def _normalize(schema: Schema, made: Schema) -> None:

@@ -146,7 +146,8 @@ class OperationCompiler:
         except UnusablePart as error:
             return None, f"results stay text, as their schema cannot be used: {error}"
         if len(encoded) > MAX_OUTPUT_BYTES:
-            return None, f"results stay text, as their schema has {len(encoded) >> 10} KiB"
+            size = f"{len(encoded):,} bytes, more than {MAX_OUTPUT_BYTES:,}"
+            return None, f"results stay text, as their schema has {size}"
         if encoded not in self._unchecked:
             left_out = compile_schema(encoded).left_out
             self._unchecked[encoded] = left_out[0].message if left_out else ""
@@ -168,9 +169,7 @@ def _checked_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
     """The `inputSchema` as JSON, and what of it cannot be checked. Raises UnusablePart."""
     encoded = _encode(schema)
     if len(encoded) > MAX_INPUT_BYTES:
-        raise UnusablePart(
-            f"the schema of its arguments has {len(encoded) >> 10} KiB, more than {MAX_INPUT_BYTES >> 10}"
-        )
+        raise UnusablePart(f"the schema of its arguments has {len(encoded):,} bytes, more than {MAX_INPUT_BYTES:,}")
     left_out = compile_schema(encoded, of_objects=True).left_out
     return encoded, [OperationLoss("unchecked", "", each.message) for each in left_out]
 

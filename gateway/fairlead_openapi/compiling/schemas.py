@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from fairlead_formats.schema.nulls import with_null
 from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, Schema, escape_step
-from fairlead_openapi.compiling.keywords import own_keywords, with_null
+from fairlead_openapi.compiling.keywords import own_keywords
 from fairlead_openapi.compiling.references import MAX_HOPS, DocumentReferences, pointer_name
 from fairlead_openapi.compiling.report import OperationLoss
 from fairlead_openapi.compiling.shapes import UnusablePart

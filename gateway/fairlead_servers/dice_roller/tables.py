@@ -87,14 +87,17 @@ class TableFolder:
         try:
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
-            if len(content) > MOST_BYTES:
-                raise BadTable(f"the table {path.name} has more than {MOST_BYTES:,} bytes")
+        except OSError as error:
+            raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
+        if len(content) > MOST_BYTES:
+            raise BadTable(f"the table {path.name} has more than {MOST_BYTES:,} bytes")
+        try:
             text = content.decode("utf-8-sig")
             parsed = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _parse_structured(text)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-            raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
         except ValidationError as error:
             raise BadTable(sentence(f"the entries of {path.name}", error)) from error
+        except (ValueError, yaml.YAMLError, RecursionError) as error:  # an invalid date of YAML is a ValueError
+            raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
         return RollTable(path.stem.lower(), parsed.title or path.stem, tuple(parsed.entries))
 
     def _files(self) -> dict[str, Path]:

@@ -14,7 +14,7 @@ import json
 import signal
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import aiohttp
@@ -49,28 +49,34 @@ async def sign_in(base: str) -> str:
             "client_id": attempt.client_id,
             "code_verifier": attempt.verifier,
         }
-        tokens = await _tokens(client, base, redeemed)
-        refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-        return str((await _tokens(client, base, {**refresh, "client_id": attempt.client_id}))["access_token"])
+        refresh_token = await _token(client, base, redeemed, "refresh_token")
+        refresh = {"grant_type": "refresh_token", "refresh_token": refresh_token, "client_id": attempt.client_id}
+        return await _token(client, base, refresh, "access_token")
 
 
 async def _page(browser: aiohttp.ClientSession, verb: str, url: str, fields: dict[str, str] | None = None) -> Page:
-    """Request a URL, follow its redirects, and return the final page. Raises SignInFailed."""
+    """Request a URL. A GET follows redirects, and returns the final page; a POST, with `fields`, returns its own
+    answer, which may be a redirect. Raises SignInFailed.
+    """
     headers = {"accept": "text/html", "origin": url.partition("/oauth/")[0]} if fields else {"accept": "text/html"}
     async with browser.request(verb, url, headers=headers, data=fields, allow_redirects=fields is None) as answer:
-        text = await answer.text()
+        text = await answer.text(errors="replace")
         if answer.status not in (200, 303):
             raise SignInFailed(f"{verb} {answer.url.path}: {answer.status}: {text[-300:]}")
         return Page(answer.status, text, answer.headers.get("location", ""), [], {})
 
 
-async def _tokens(client: aiohttp.ClientSession, base: str, fields: dict[str, str]) -> dict[str, Any]:
-    """Answer of the token endpoint. Raises SignInFailed."""
+async def _token(client: aiohttp.ClientSession, base: str, fields: dict[str, str], member: str) -> str:
+    """A member of the token endpoint's answer. Raises SignInFailed."""
     async with client.post(f"{base}/oauth/token", data=fields) as answer:
-        tokens: dict[str, Any] = await answer.json()
-        if answer.status != 200:
-            raise SignInFailed(f"{fields['grant_type']}: {answer.status}: {tokens}")
-        return tokens
+        text = await answer.text(errors="replace")
+    try:
+        token = json.loads(text)[member] if answer.status == 200 else None
+    except (ValueError, KeyError, TypeError):
+        token = None
+    if not isinstance(token, str):
+        raise SignInFailed(f"{fields['grant_type']}: {answer.status}, without {member}: {text[-300:]}")
+    return token
 
 
 class Crowd:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.yaml_files import read_yaml
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
@@ -21,9 +21,9 @@ def read_tiers(path: str) -> Collection[LatencyTier]:
     if not path:
         return DEFAULT_TIERS
     try:
-        listed = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise BadSetting(f"FAIRLEAD_TIERS: {path} cannot be read: {error}") from error
+        listed = read_yaml(Path(path), "the list of tiers")
+    except BadSetting as error:
+        raise BadSetting(f"FAIRLEAD_TIERS: {error}") from error
     if not isinstance(listed, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in listed):
         raise BadSetting(f"FAIRLEAD_TIERS: {path} is not a list of tiers, each with `name` and `spec`")
     try:
@@ -40,8 +40,8 @@ def read_tiers(path: str) -> Collection[LatencyTier]:
 
 
 def _members(mapping: Mapping[str, Any]) -> set[str]:
-    """Dotted paths of all members, including those of nested mappings."""
-    names = set(mapping)
+    """Dotted paths of all members, including those of nested mappings. A member of YAML may be named by a number."""
+    names = set(map(str, mapping))
     for name, value in mapping.items():
         if isinstance(value, Mapping):
             names |= {f"{name}.{inner}" for inner in _members(value)}

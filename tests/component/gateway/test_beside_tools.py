@@ -13,12 +13,14 @@ from msgspec import Raw
 
 from askers import session_of
 from fairlead_api.documents.catalog import Catalog, Definition
+from fairlead_app.metrics.exposition import expose_metrics
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_handshake
 
 MERGED = "/mcp"
 SERVER = "/servers/default/demo/mcp"
+COLLISIONS = "fairlead_catalog_name_collisions"
 
 
 def definition(member: str, name: str) -> Definition:
@@ -113,6 +115,10 @@ async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpo
         collisions = [collision.exposed for collision in gateway.snapshot.collisions]
         assert (first.methods(), second.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
+        metrics = (await expose_metrics(gateway.metrics))[0].decode()
+        (text,) = [line for line in metrics.splitlines() if line.startswith(f"# HELP {COLLISIONS} ")]
+        assert "Tools, prompts, resources, resource templates and skills" in text
+        assert f"{COLLISIONS} 2.0" in metrics
 
 
 async def test_an_endpoint_without_prompts_neither_offers_nor_lists_them(tmp_path: Path) -> None:

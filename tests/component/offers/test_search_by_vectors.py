@@ -23,6 +23,7 @@ from waiting import until_async
 
 pytest.importorskip("numpy", reason="numpy of the extra `search` is not installed")
 embeddings = pytest.importorskip("fairlead_offers.search.embeddings_api")
+encode = pytest.importorskip("fairlead_search.vectors").encode
 
 needs_lancedb = pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY)
 TOPICS = ("letter mail", "umbrella forecast", "chart graph")
@@ -165,13 +166,23 @@ async def test_a_second_gateway_of_one_folder_searches_in_memory_and_says_so(tmp
                 assert f"the folder {folder} is in use by another process" in answer["note"]
 
 
-async def test_queries_carry_the_instruction_and_vectors_are_cut_here_where_the_server_does_not(tmp_path: Path) -> None:
+async def test_queries_carry_the_instruction_and_requests_the_dimensions(tmp_path: Path) -> None:
     async with listening() as endpoint:
         endpoint.cuts = False
         more = by(endpoint, embedder_instruction="Find the tool", embedder_dimensions=2, rest_processes=0)
         async with running(tmp_path, *served_tools("b"), **more) as gateway:
             assert await rank_by_vectors(gateway, "umbrella") == ["bsky__get_forecast"]
     assert endpoint.queries[0] == "Instruct: Find the tool\nQuery:umbrella"
+    assert [body.get("dimensions") for body in endpoint.seen[:2]] == [2, None], "again without what was refused"
+
+
+async def test_vectors_are_truncated_to_the_configured_dimensions_if_the_server_refuses_the_member() -> None:
+    async with listening() as endpoint:
+        endpoint.cuts = False
+        api = embeddings.EmbeddingsApi(EmbeddingConfig(endpoint.url, "topics", dimensions=2, confined=False))
+        vectors = [vector for text in ("mail", "chart") for vector in await api.vectors([text])]
+    assert vectors == [encode(endpoint.vector(text)[:2]) for text in ("mail", "chart")]
+    assert [body.get("dimensions") for body in endpoint.seen] == [2, None, None], "it is refused once"
 
 
 async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_so(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_a_plan_names_model_tools_and_what_was_cut(tmp_path: Path) -> None
     assert out.startswith("gpt-5-mini (openai-chat)")
     assert "1 tool cut (maxTools, " in out
     assert json.loads(whole)["cut"][0]["name"] == "demo__add"
-    assert (unfit[0], "Tools that fit:" in unfit[2]) == (1, True)
+    assert (unfit[0], "One of these changes is enough: " in unfit[2]) == (1, True)
     assert (neither[0], "--model" in neither[2]) == (2, True)
 
 

@@ -146,7 +146,7 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
         ("by-url", '"source": "endpoint"'),
         ("http://169.254.169.254/latest", "cannot be fetched: 169.254.169.254 leads to a link-local address"),
         ("http://10.0.0.7/picture.png", "cannot be fetched: 10.0.0.7 "),
-        ("http://127.0.0.1:1/", "cannot be fetched: 127.0.0.1:1 cannot be reached"),
+        ("http://127.0.0.1:1/", "cannot be fetched: 127.0.0.1:1 refused the connection"),
     ],
 )
 async def test_a_picture_that_an_endpoint_names_is_fetched_from_there_and_from_no_inner_network(

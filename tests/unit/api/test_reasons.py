@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import fairlead_api
 from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause, cause_of, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
@@ -79,6 +80,12 @@ def test_each_condition_that_ready_rests_on_has_a_reason_to_be_true() -> None:
         good = [cause for cause in BELONGS_TO[condition] if REASON_OF[cause] is Reason.AS_EXPECTED]
         assert good == [Cause(condition.value)]
     assert ConditionType.READY not in BELONGS_TO
+
+
+def test_the_page_names_the_modules_that_it_is_generated_from() -> None:
+    (folder, names) = re.findall(r"from `fairlead_api/(\w+)/\{([\w,*]+)\}\.py`", PAGE.read_text("utf-8"))[0]
+    for name in names.split(","):
+        assert [*(Path(fairlead_api.__path__[0]) / folder).glob(f"{name}.py")], name
 
 
 def test_every_reason_of_the_wire_may_stand_in_verified() -> None:

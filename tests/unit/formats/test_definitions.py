@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from fairlead_formats import registry
@@ -205,6 +206,16 @@ def test_capitals_and_nullable_of_gemini_are_read() -> None:
     parameters = {"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": True, "minLength": "1"}}}
     read = find("gemini").read({"functionDeclarations": [{"name": "t", "parameters": parameters}]})
     assert read.tools[0]["inputSchema"]["properties"]["a"] == {"type": ["string", "null"], "minLength": 1}
+
+
+def test_nullable_of_gemini_adds_null_beside_alternatives_and_only_once_to_an_enum() -> None:
+    kinds = {"type": "STRING", "nullable": True, "anyOf": [{"type": "STRING"}]}
+    values = {"type": "STRING", "nullable": True, "enum": ["a", None]}
+    parameters = {"type": "OBJECT", "properties": {"kinds": kinds, "values": values}}
+    read = find("gemini").read({"functionDeclarations": [{"name": "t", "parameters": parameters}]})
+    properties = read.tools[0]["inputSchema"]["properties"]
+    assert jsonschema_rs.is_valid(properties["kinds"], None)
+    assert properties["values"]["enum"] == ["a", None]
 
 
 @pytest.mark.parametrize("name", ["OpenAI", "ANTHROPIC", "Gemini", "bedrock", "azure_openai", " OpenAI Responses "])

@@ -1,4 +1,4 @@
-"""Nulls of strict mode are removed where they stand for "left out", and nowhere else."""
+"""Nulls of strict mode are removed where they stand for "left out", and nowhere else; `nullable` allows null."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from random import Random
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats.registry import find
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import un_null, with_null
 from fairlead_formats.tool_format import Options
 from formats.instances import Instances
 from formatschemas import SCHEMAS
@@ -54,6 +55,34 @@ def test_nulls_are_taken_out_below_objects_arrays_references_and_alternatives() 
         "choice": {"x": None},
     }
     assert un_null(arguments, SCHEMA) == {"inner": {}, "rows": [{"next": {}}], "choice": {}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": ["string", "integer"]},
+        {"type": "string", "enum": ["a"]},
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {"type": "string", "const": "a"},
+        {"const": "a", "enum": ["a", "b"]},
+        {"type": "string", "anyOf": [{"const": "a"}, {"const": "b"}]},
+        {"anyOf": [{"const": "a"}]},
+        {"oneOf": [{"const": "a"}, {"const": "b"}], "description": "d"},
+        {"allOf": [{"type": "string"}]},
+        {"not": {"const": None}},
+        {"if": True, "then": {"type": "string"}},
+    ],
+    ids=str,
+)
+def test_a_nullable_schema_allows_null_and_otherwise_what_it_allowed(schema: dict[str, Any]) -> None:
+    made = with_null(schema)
+    assert jsonschema_rs.is_valid(made, None)
+    others: list[Any] = ["a", "b", "c", 1, [], {}]
+    for value in others:
+        assert jsonschema_rs.is_valid(made, value) == jsonschema_rs.is_valid(schema, value), value
+    assert with_null(schema) == made, "the schema itself is not changed"
+    assert len({str(each) for each in made.get("enum", ())}) == len(made.get("enum", ()))
 
 
 def test_the_arguments_given_are_not_changed() -> None:

@@ -13,6 +13,7 @@ from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED, result_of
 from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.per_client import FINISHED_SECONDS, PerClientUpstream
 from fairlead_gateway.upstream.settings import PerClientSettings
 from fairlead_mcp import jsonrpc
@@ -250,6 +251,26 @@ async def test_the_processes_of_a_person_end_with_the_persons_key() -> None:
     assert processes.server.sessions == 1
     processes.server.end_sessions_of(b"nobody")
     assert processes.open == 1
+
+
+@in_virtual_time
+async def test_the_processes_of_a_person_end_with_the_key_beside_a_shared_process_too() -> None:
+    processes = Processes(by_credential=True)
+    gated = GatedUpstream(Process(9, None), processes.server)
+    await processes.call(session=b"a", **ALICE)
+    assert [gated.has_sessions_of(person) for person in (b"alice", b"bob")] == [True, False]
+    gated.end_sessions_of(b"alice")
+    await asyncio.sleep(0)
+    assert [process.ended.is_set() for process in processes.all] == [True]
+    assert not gated.has_sessions_of(b"alice")
+
+
+@in_virtual_time
+async def test_the_sessions_of_clients_count_beside_a_shared_process() -> None:
+    processes = Processes()
+    gated = GatedUpstream(Process(9, None), processes.server)
+    await processes.call(session=b"a")
+    assert gated.gauges().idle == 1
 
 
 @in_virtual_time

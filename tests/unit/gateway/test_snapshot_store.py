@@ -6,10 +6,13 @@ import asyncio
 import time
 from collections.abc import Collection
 
+import pytest
+
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.source import Inbox, SnapshotStore
+from fairlead_gateway.catalog.source import REPORTED, Inbox, SnapshotStore
 from gatewayworld import catalog
 from waiting import eventually
 
@@ -63,3 +66,34 @@ async def test_a_broken_document_that_went_while_the_source_was_away_is_broken_n
     assert snapshots.broken == {"junk": "it is not JSON"}
     snapshots.finish_sync(["other"])
     assert snapshots.broken == {}
+
+
+class _OneDocument:
+    """A source with one document, a server."""
+
+    def __init__(self, document: Catalog) -> None:
+        self._change = Change(catalog_name(document.key), encode(document))
+
+    async def run(self, inbox: Inbox) -> None:
+        inbox.update([self._change])
+        inbox.finish_sync([self._change.name])
+
+
+async def test_definitions_beyond_those_in_the_log_are_counted_as_what_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """These tools are left out for clients of older revisions alone, so that they are not left out altogether."""
+
+    async def swap(snapshot: Snapshot) -> bool:
+        return True
+
+    schema = {"type": "object", "required": "a"}
+    tools = [{"name": f"t{number}", "inputSchema": schema} for number in range(REPORTED + 2)]
+    snapshots = SnapshotStore(_OneDocument(catalog("s", "http://127.0.0.1:1/mcp", tools)), swap)
+    await snapshots.start()
+    await eventually(lambda: snapshots.snapshot.servers)
+    await snapshots.stop()
+    *reported, rest = caplog.messages
+    assert len(reported) == REPORTED
+    assert all("is left out for clients of legacy revisions" in message for message in reported)
+    assert rest == "2 more definitions of server default/s have such problems"

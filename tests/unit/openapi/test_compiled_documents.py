@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from fairlead_openapi.compiling.naming import OperationKey, tool_names
+from fairlead_openapi.compiling.operations import MAX_INPUT_BYTES
 from fairlead_openapi.compiling.report import to_jsonable
 from openapidocuments import OK, compile_source, document, get, only_report, only_tool, post
 
@@ -214,6 +215,7 @@ def test_an_operation_with_more_schema_than_a_tool_may_have_is_left_out() -> Non
     body = {"content": {"application/json": {"schema": {"type": "object", "properties": properties}}}}
     report = only_report(document({"/x": {"post": {"requestBody": body, "responses": OK}}}))
     assert report.left_out.startswith("the schema of its arguments has ")
+    assert report.left_out.endswith(f" bytes, more than {MAX_INPUT_BYTES:,}")
 
 
 def test_the_report_is_json_for_programs() -> None:

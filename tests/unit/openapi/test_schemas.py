@@ -28,6 +28,11 @@ def body_definition(schema: Any, version: str, **components: Any) -> dict[str, A
             {"allOf": [{"type": "string"}], "nullable": True, "description": "d"},
             {"description": "d", "anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
         ),
+        (
+            {"type": "string", "const": "a", "nullable": True, "description": "d"},
+            {"description": "d", "anyOf": [{"type": "string", "const": "a"}, {"type": "null"}]},
+        ),
+        ({"anyOf": [{"type": "string"}], "nullable": True}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
         ({"type": "integer", "minimum": 3, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 3}),
         ({"type": "integer", "maximum": 3, "exclusiveMaximum": False}, {"type": "integer", "maximum": 3}),
         ({"type": "string", "example": "a"}, {"type": "string", "examples": ["a"]}),
@@ -238,6 +243,12 @@ def test_properties_that_are_only_written_are_not_in_results() -> None:
         "properties": {"secret": {"type": "string", "writeOnly": True}, "id": {"type": "string", "readOnly": True}},
     }
     assert result_schema(schema) == {"type": "object", "properties": {"id": {"type": "string", "readOnly": True}}}
+
+
+def test_invalid_keywords_that_only_annotate_are_not_losses() -> None:
+    annotations = {"title": 1, "format": 2, "readOnly": 3, "contentEncoding": 4, "contentMediaType": 5}
+    source = document({"/x": get({"name": "q", "in": "query", "schema": {"type": "string", **annotations}})})
+    assert only_report(source).losses == ()
 
 
 def test_all_of_is_kept() -> None:

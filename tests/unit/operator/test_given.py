@@ -51,12 +51,22 @@ def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
         ("[{name: voice, spec: {maxLatencyMs: 3}}]", "spec.maxLatencyMs"),
         ("[{name: voice, spec: {selection: {keyword: [hi]}}}]", "voice has the unknown spec.selection.keyword"),
         ("[{name: voice, spec: 500ms}]", "spec: "),
-        ("[", "cannot be read"),
+        ("[{name: voice, spec: {3: x, maxLatencyMs: 4}}]", "voice has the unknown spec.3, spec.maxLatencyMs"),
+        ("[", "is not valid YAML"),
+        ("[{name: voice, spec: {at: 2026-02-30}}]", "is not valid YAML: day is out of range"),
+        ("[" * 2000, "is nested too deeply"),
     ],
 )
 def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(BadSetting, match=f"FAIRLEAD_TIERS: .*{sentence}"):
         read_tiers(write_file(tmp_path, text))
+
+
+def test_a_file_of_tiers_that_is_not_utf_8_or_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes("[{name: é, spec: {}}]".encode("latin-1"))
+    for name in ("latin", "missing"):
+        with pytest.raises(BadSetting, match=f"FAIRLEAD_TIERS: the list of tiers in .*{name} cannot be read: "):
+            read_tiers(str(tmp_path / name))
 
 
 def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:

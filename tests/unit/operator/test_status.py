@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
+from fairlead_api.reasonspage import page
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
@@ -67,6 +69,17 @@ def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
     )
     given = dict(zip(kinds, verdicts, strict=True))
     assert ready({**given, ConditionType.CALIBRATED: BAD}) == result
+
+
+def test_the_page_of_reasons_says_which_condition_ready_follows() -> None:
+    unknown_before_false = {
+        ConditionType.ACCEPTED: OPEN,
+        ConditionType.RESOLVED_REFS: GOOD,
+        ConditionType.VERIFIED: DOWN,
+    }
+    assert ready(unknown_before_false) == DOWN
+    (sentence,) = re.findall(r"`Ready` has status and reason [^.]*\.", page())
+    assert sentence.endswith("\nthat is `False`, else of the first that is `Unknown`, as far as the resource has them.")
 
 
 def with_status(server: McpServer, status: McpServerStatus) -> McpServer:

@@ -49,6 +49,7 @@ LAUGHS: Final = ["l0: &l0 [lol]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 1
         ("a.txt", "[[1]]" * 51, "more than 50 rolls"),
         ("a.yaml", "entries: [{text: x, heavy: 1}]", "heavy"),
         ("a.yaml", "entries: [", "cannot be read"),
+        ("a.yaml", "entries: [2026-02-30]", "cannot be read: day is out of range"),
         ("a.json", "[1, 2]", "valid dictionary"),
         ("a.yaml", "\n".join([*LAUGHS, "entries: [*l7]"]), "got [[[["),
         ("b.txt", "there", "table 'a' does not exist; tables: b"),

@@ -116,7 +116,7 @@ class SleepAction(Model):
 
 
 class Handler(Model):
-    """Action of the kubelet: exactly one member is set. `null` removes a generated one."""
+    """Action of the kubelet: exactly one of its actions, such as `exec`, is set. `null` removes a generated one."""
 
     removable: ClassVar[frozenset[str]] = frozenset({"httpGet", "tcpSocket", "exec"})
 

@@ -103,7 +103,7 @@ class AnthropicStream:
         self._last: dict[str, Raw] = {}
         """Members of the round's `message_delta` events; a later value replaces an earlier value."""
         self._delta: dict[str, Raw] = {}
-        """Members of `delta` in the same events."""
+        """Members of `delta` in the same events; null replaces no earlier value."""
         self._round_usage: dict[str, Any] = {}
         self._size = 0
         """Number of bytes that the provider sent in this round."""
@@ -174,11 +174,14 @@ class AnthropicStream:
         return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Record a `message_delta`: the stop reason, and the usage, whose numbers replace those of earlier events."""
-        delta = _members(event.delta)
+        """Record a `message_delta`, whose values replace those of earlier events, unless they are null. The event is
+        passed on if the client receives all calls.
+        """
         self._last |= _members(data)
-        self._delta |= delta
-        self.stop_reason = msgspec.json.decode(delta.get("stop_reason", b"null"), type=str | None)
+        for name, raw in _members(event.delta).items():
+            if name not in self._delta or bytes(raw) != b"null":
+                self._delta[name] = raw
+        self.stop_reason = msgspec.json.decode(self._delta.get("stop_reason", b"null"), type=str | None)
         self._round_usage |= _without_nulls(event.usage)
         return b"" if self._client_tools is not None else _sse_event(event.type, data)
 

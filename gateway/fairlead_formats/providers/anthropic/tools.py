@@ -194,7 +194,8 @@ class AnthropicAssembler(BlockAssembler):
         event = event_of(event)
         kind, index = member(event, "type"), member(event, "index")
         if kind == "message_delta":
-            return self._release(truncated=truncates(member(member(event, "delta"), "stop_reason")))
+            reason = member(member(event, "delta"), "stop_reason")
+            return [] if reason is None else self._release(truncated=truncates(reason))
         if kind == "message_stop":
             return self.close()
         if not isinstance(index, int):

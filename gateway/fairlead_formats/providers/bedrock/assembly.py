@@ -24,7 +24,9 @@ class ConverseBlock:
         `delta`. `taken`: ids of the answer's earlier calls.
         """
         self.index: int | None = None
-        """Index in the client's stream; None if the block is hidden."""
+        """Index in the client's stream; None if the block is hidden, and until `is_numbered`."""
+        self.is_numbered = False
+        """Whether it is decided if the block has an index."""
         self.kind = next(iter(start if isinstance(start, dict) else delta if isinstance(delta, dict) else ()), "text")
         """Name of the block's only member, which tells its kind, such as `text`."""
         start_value = member(start, self.kind)
@@ -32,7 +34,8 @@ class ConverseBlock:
         """Members at the start of the block."""
         self._texts: dict[str, list[str]] = {}
         self._results: list[Any] = []
-        self.is_redacted = member(member(delta, REASONING), "redactedContent") is not None
+        self.is_redacted = False
+        """Whether the block is reasoning that only its model can read."""
         ident = text_of(self.start.get("toolUseId"))
         self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
         """Whether the call has a new id, because the provider sent none or repeated the id of an earlier call."""
@@ -49,6 +52,8 @@ class ConverseBlock:
         if not self._texts and not self.start and isinstance(delta, dict) and REASONING in delta:
             self.kind = REASONING  # some models begin a block of reasoning with an empty start
         value = member(delta, self.kind)
+        if self.kind == REASONING and member(value, "redactedContent") is not None:
+            self.is_redacted = True
         if isinstance(value, str):
             self._texts.setdefault("text", []).append(value)
         elif isinstance(value, list):

@@ -125,12 +125,16 @@ class BedrockStream:
         if name == "contentBlockStart":
             if block is not None:
                 raise BadStream(f"the provider's stream starts block {index}, which was started before")
-            return self._open(index, ConverseBlock(event.get("start"), self._ids))
+            block = self._open(index, ConverseBlock(event.get("start"), self._ids))
+            if event.get("start"):  # an empty start does not tell the kind of the block: its first delta does
+                self._number(block)
+            return block
         if name == "contentBlockDelta":
             delta = event.get("delta")
             if block is None:
                 block = self._open(index, ConverseBlock(None, (), delta))
             block.grow(delta)
+            self._number(block)
         if block is None:
             raise BadStream(f"the provider's stream ends block {index}, which was not started")
         return block
@@ -140,10 +144,16 @@ class BedrockStream:
         self._blocks.append(block)
         if len(self._ids) > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
+        return block
+
+    def _number(self, block: ConverseBlock) -> None:
+        """Give a block its index in the client's stream, unless it is hidden. No-op for a block that is decided."""
+        if block.is_numbered:
+            return
+        block.is_numbered = True
         hidden = is_hidden(block.block(), self._client_tools) or (self._round > 1 and block.is_redacted)
         if not hidden:
             block.index, self._block_count = self._block_count, self._block_count + 1
-        return block
 
     @property
     def _ids(self) -> set[str]:

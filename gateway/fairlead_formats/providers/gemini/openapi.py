@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fairlead_formats.schema.budget import ConversionBudget
+from fairlead_formats.schema.nulls import with_null
 from fairlead_mcp.schemas import LISTS, SINGLES
 
 JsonObject = dict[str, Any]
@@ -50,15 +51,4 @@ def _schema(schema: Any, budget: ConversionBudget, depth: int) -> Any:
             out[keyword] = int(value)
         elif keyword not in {"nullable", "propertyOrdering", "property_ordering"}:
             out[keyword] = value
-    return _add_null(out) if schema.get("nullable") is True else out
-
-
-def _add_null(schema: JsonObject) -> JsonObject:
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind != "null":
-        schema["type"] = [kind, "null"]
-    if isinstance(schema.get("enum"), list):
-        schema["enum"] = [*schema["enum"], None]
-    if kind is None and isinstance(schema.get("anyOf"), list):
-        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
-    return schema
+    return with_null(out) if schema.get("nullable") is True else out

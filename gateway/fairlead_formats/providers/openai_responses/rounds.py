@@ -127,7 +127,9 @@ class ShownResponse:
         self.items += [self.to_client(raw) for raw in items if not self.is_withheld(raw)]
 
     def tool_list(self) -> Raw | None:
-        """The item that lists the gateway's tools; None if the client does not request it or has received it."""
+        """The item that lists the gateway's tools; None if the client does not request it or has received it, or if the
+        request got no tools of the gateway.
+        """
         request = self._request
         if request is None or not request.shows_calls or request.has_tool_list or not request.injected:
             return None

@@ -347,6 +347,15 @@ ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
         ],
         [("a", "now", {})],
     ),
+    "no input, and a message_delta with only usage before the stop reason": (
+        [
+            start(0, "a", "now"),
+            stop(0),
+            {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}},
+            {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+        ],
+        [("a", "now", CUT_OFF)],
+    ),
     "no input, and no end": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", {})]),
     "the input in the start": ([start(0, "a", "now", A[2]), stop(0)], [A]),
     "no stop": ([start(0, "a", "now"), grow(0, '{"city":"Köln"}'), {"type": "message_stop"}], [A]),

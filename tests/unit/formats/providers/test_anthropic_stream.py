@@ -11,8 +11,10 @@ import pytest
 from anthropic_transcripts import START, TRANSCRIPTS, call_events, end_events, text, turn
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
+from fairlead_formats.providers.anthropic.translation.answer import read_stop
+from fairlead_formats.providers.anthropic.translation.events import AnthropicEventReader
 from fairlead_formats.scripted_turns import ScriptedTurn
-from fairlead_formats.wire.protocol import BadStream
+from fairlead_formats.wire.protocol import BadStream, TranslationLosses
 from transcripts import splits, stream_bytes, without_marks
 
 THINKING = [
@@ -115,6 +117,33 @@ def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
         "cache_read_input_tokens": 6,
         "service_tier": "standard",
     }
+
+
+DELTAS: list[Any] = [
+    {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}},
+    {"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "x"}, "usage": {}},
+    {"type": "message_delta", "delta": {"stop_reason": None, "stop_sequence": None}, "usage": {"output_tokens": 2}},
+    {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 3}},
+]
+"""A `message_delta` with a stop reason between others with only usage: a message may have several."""
+
+
+@pytest.mark.parametrize("client_tools", [None, {"theirs"}])
+def test_a_message_delta_with_only_usage_keeps_the_stop_reason(client_tools: set[str] | None) -> None:
+    stream = AnthropicStream(client_tools)
+    out = feed(stream, [START, *text(0, "a"), *DELTAS, {"type": "message_stop"}])
+    assert (stream.ended, stream.stop_reason) == (True, "stop_sequence")
+    stream.end_round()
+    last = [each for each in out + events_of(stream.finish({})) if each["type"] == "message_delta"][-1]
+    assert last["usage"] == {"output_tokens": 3}
+    assert client_tools is None or last["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "x"}
+
+
+def test_a_translated_stream_has_the_stop_reason_of_any_message_delta() -> None:
+    reader = AnthropicEventReader(TranslationLosses())
+    for delta in DELTAS:
+        assert list(reader.events(delta)) == []
+    assert (reader.stop, reader.sequence) == (read_stop("stop_sequence"), "x")
 
 
 def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_provider() -> None:

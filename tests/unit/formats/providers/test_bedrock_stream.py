@@ -186,5 +186,33 @@ def test_calls_of_an_answer_that_was_cut_are_not_run(reason: str) -> None:
     assert stream.message["content"] == []
 
 
+def redacted(*, starts: bool) -> list[bytes]:
+    """Events of a round with reasoning that only its model can read, as some models write it: after an empty start."""
+    reasoning = {"contentBlockIndex": 0, "delta": {"reasoningContent": {"redactedContent": "T3BhcXVl"}}}
+    events: list[tuple[str, object]] = [
+        ("messageStart", {"role": "assistant"}),
+        *([("contentBlockStart", {"contentBlockIndex": 0, "start": {}})] if starts else []),
+        ("contentBlockDelta", reasoning),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "So."}}),
+        ("contentBlockStop", {"contentBlockIndex": 1}),
+        ("messageStop", {"stopReason": "end_turn"}),
+        ("metadata", {"usage": {}}),
+    ]
+    return [json.dumps({name: payload}).encode() for name, payload in events]
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_redacted_reasoning_goes_back_to_its_model_and_to_clients_in_the_first_round_alone(*, starts: bool) -> None:
+    stream = BedrockStream(["theirs"])
+    content: list[list[str]] = []
+    for _ in range(2):
+        out = b"".join(map(stream.feed, redacted(starts=starts)))
+        content.append([next(iter(pair[1]["delta"])) for pair in decode_events(out) if "Delta" in pair[0]])  # type: ignore[index]
+        assert stream.message["content"][0] == {"reasoningContent": {"redactedContent": "T3BhcXVl"}}
+        stream.next_round()
+    assert content == [["reasoningContent", "text"], ["text"]]
+
+
 def test_a_sign_of_life_is_an_event_of_its_own() -> None:
     assert decode_events(KEEP_ALIVE) == [("keepAlive", {})]

@@ -307,6 +307,15 @@ def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str
         assert "tools.refused" in [*losses]
 
 
+@pytest.mark.parametrize("source", ["openai-chat", "anthropic"])
+@pytest.mark.parametrize(
+    ("value", "why"), [("Hi", "must be a list"), ([], "needs at least one entry"), (None, "needs")]
+)
+def test_messages_that_are_not_a_list_are_not_called_empty(source: str, value: Any, why: str) -> None:
+    with pytest.raises(BadRequest, match=f"^messages: .*{why}"):
+        _read({"model": "m", "messages": value}, source, TranslationLosses())
+
+
 def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     losses = TranslationLosses()
     tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}

@@ -54,9 +54,10 @@ class AnthropicEventReader:
                 self._block = ""
             case "message_delta":
                 delta = event.get("delta")
-                self.stop = read_stop(member(delta, "stop_reason"))
-                sequence = member(delta, "stop_sequence")
-                self.sequence = sequence if isinstance(sequence, str) else None
+                reason, sequence = member(delta, "stop_reason"), member(delta, "stop_sequence")
+                if reason is not None:  # a later event may have only usage
+                    self.stop = read_stop(reason)
+                self.sequence = sequence if isinstance(sequence, str) else self.sequence
 
     def _begin(self, block: object) -> Iterator[StreamEvent]:
         self._block = text_of(member(block, "type"))
