@@ -220,7 +220,8 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
 def _json(value: Any, report: LossReport) -> Any:
     if isinstance(value, dict):
         return value
-    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models require an object: put in `output`")
+    why = "models accept only an object, so the value is its member `output`"
+    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
     return {"output": value}
 
 

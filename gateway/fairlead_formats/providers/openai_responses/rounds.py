@@ -52,7 +52,9 @@ class ShownResponse:
     """
 
     def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
-        """`client_tools`: names of tools whose calls the client receives; None: the client receives all calls."""
+        """`client_tools`: names of the tools whose calls the client receives, which are its own tools and the gateway's
+        tools that need an approval; None: the client receives all calls.
+        """
         self._request = request if isinstance(request, ResponsesRequest) else None
         self._client_tools = client_tools
         self.id = new_response_id() if self._request is None else self._request.response_id
@@ -61,11 +63,11 @@ class ShownResponse:
         self.items: list[Raw] = []
         """Output items for the client."""
         self._taken: set[str] = set()
-        """Item ids of earlier rounds."""
+        """The client's item ids of earlier rounds."""
         self._renamed: dict[str, str] = {}
         """Maps the provider's item ids of this round to the client's item ids."""
         self.mark = new_mark(request)
-        """End of the client's ids of this round's items (`items.mark_id`)."""
+        """Suffix that the ids of this round's items get for the client (`items.mark_id`)."""
         self._approval_ids: dict[str | None, str] = {}
         """Ids of this round's approval requests, by call id."""
 
@@ -84,7 +86,9 @@ class ShownResponse:
         return members
 
     def client_id(self, provider_id: str) -> str:
-        """The client's id of an item of this round: unchanged unless an earlier round used it."""
+        """The client's id of an item of this round: the marked id if `to_client` has marked it, else the provider's id,
+        or a new id if an earlier round used that id.
+        """
         if provider_id not in self._renamed:
             self._renamed[provider_id] = new_id(provider_id) if provider_id in self._taken else provider_id
         return self._renamed[provider_id]
@@ -98,7 +102,7 @@ class ShownResponse:
         return is_hidden(head, self._client_tools) or (truncated and self.needs_approval(head.name))
 
     def needs_approval(self, name: str | None) -> bool:
-        """Whether calls of a tool need the client's approval."""
+        """Whether a tool is the gateway's, but the client receives its calls, because it has to approve them."""
         request = self._request
         return (
             request is not None
