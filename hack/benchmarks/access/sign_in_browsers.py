@@ -55,7 +55,9 @@ async def sign_in(base: str) -> str:
 
 
 async def _page(browser: aiohttp.ClientSession, verb: str, url: str, fields: dict[str, str] | None = None) -> Page:
-    """Request a URL, follow its redirects, and return the final page. Raises SignInFailed."""
+    """Request a URL. A GET follows redirects; a POST, which has `fields`, returns the redirect itself. Raises
+    SignInFailed.
+    """
     headers = {"accept": "text/html", "origin": url.partition("/oauth/")[0]} if fields else {"accept": "text/html"}
     async with browser.request(verb, url, headers=headers, data=fields, allow_redirects=fields is None) as answer:
         text = await answer.text()
