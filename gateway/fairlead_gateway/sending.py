@@ -47,13 +47,13 @@ async def result_as(
 ) -> Raw:
     """Send a request on behalf of a caller, like `result_of`, with the caller's access token if the server needs one.
 
-    A token that the server refuses is replaced by another one, once per cause.
+    A token that the server refuses is replaced, at most once for each reason: an invalid token, or missing scopes.
     """
     upstream, credentials = binding.upstream, binding.credentials
     if credentials is None:
         return await result_of(upstream, request, notify, end_subscription)
     credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
-    renewed_for: tuple[str, ...] = ()
+    handled_reasons: tuple[str, ...] = ()
     while True:
         request.authorize(credential)
         try:
@@ -62,9 +62,9 @@ async def result_as(
             challenge = challenge_of(error)
             if challenge is None:
                 raise
-            if challenge.refusal in renewed_for:
-                raise credentials.refusal(identity, challenge) from error
-            renewed_for += (challenge.refusal,)
+            if challenge.refusal_reason in handled_reasons:
+                raise credentials.refusal_error(identity, challenge) from error
+            handled_reasons += (challenge.refusal_reason,)
             credential = await credentials.acquire(identity, request.deadline, credential, challenge)
         request = request.with_id(upstream.next_id())
 
@@ -137,7 +137,7 @@ class TaskCall:
 
 
 class RelayUpstream(Upstream):
-    """Upstream that forwards everything to another upstream; subclasses override parts."""
+    """Base class of upstreams that wrap another upstream. It forwards to `upstream`; subclasses define `send`."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream

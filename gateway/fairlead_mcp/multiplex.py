@@ -129,7 +129,7 @@ class Multiplexer:
         self._write(jsonrpc.notification(method, params))
 
     def feed(self, line: bytes) -> bool:
-        """Handle a message. False if it is not JSON-RPC."""
+        """Handle a message. False if it is not JSON-RPC, or is a response with an id that no request had."""
         try:
             message = jsonrpc.decode_message(line)
         except jsonrpc.UNREADABLE as error:
@@ -178,7 +178,7 @@ class Multiplexer:
 
         An id that is a number in quotes counts as that number. An id of an earlier request means a late answer, which
         is dropped. Other ids are errors of the server: after as many of them as there are requests in flight, all
-        these requests fail, as their answers have come with wrong ids.
+        these requests fail, as their answers have come with wrong ids. Returns False for such an id.
         """
         number = ident.strip(b'"')
         if number != ident and number in self._pending:

@@ -180,7 +180,7 @@ class StreamConnection:
         self.pipe.write(line)
 
     def on_line(self, line: bytes) -> bool:
-        """Handle one message. False for a line that is not JSON-RPC."""
+        """Handle one message. False if it is not JSON-RPC, or is a response with an id that no request had."""
         try:
             understood = self.stream.feed(line)
         except McpError as error:  # the server does not read, so that its own request could not be answered

@@ -108,7 +108,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
     def note(self, identity: Identity) -> None:
         """No-op: nothing is stored."""
 
-    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+    def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         raise AssertionError("the server of this world refuses nobody")
 
     def _credential(self, person: bytes) -> CallCredential:

@@ -108,7 +108,7 @@ IDENTITY = (
     Guard(
         "a task of a process at another replica, under the id of somebody else's",
         f"{GATEWAY}.upstream.shared_stream",
-        (("if about_task and process not in (None, request.instance):", "if False:"),),
+        (("if about_task and process not in (None, request.affinity_tag):", "if False:"),),
         f"{AT}/test_tasks.py::test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause",
         "KeyError: 'error'",
     ),

@@ -244,7 +244,7 @@ class NotificationStreams:
                 stream.resources.append(uri)
                 bindings.setdefault(id(server_and_uri[0]), (server_and_uri[0], []))[1].append(server_and_uri[1])
         for binding, uris in bindings.values():
-            notify = partial(stream.notify_resource_updated, view.resources.names(binding.server.key))
+            notify = partial(stream.notify_resource_updated, view.resources.uri_names(binding.server.key))
             subscriber = Subscriber(stream.agent, stream.exchange.identity)
             self._watches.hold((stream, binding.server.key), subscriber, binding, uris, notify)
             stream.resource_keys.append((stream, binding.server.key))

@@ -59,7 +59,9 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     list.
     """
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resource indexes of existing views, by the servers that the index leaves out or escapes."""
+    """Resource indexes of existing views. The key has the keys of servers and user interfaces that the index leaves
+    out, and, each after a NUL, the keys of servers whose control characters are escaped.
+    """
 
 
 class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
@@ -158,8 +160,8 @@ def _endpoint_in_slices(
         tools[name] = tool.ref, definition
         if for_legacy is not None:
             legacy[name] = for_legacy
-        route, names = routes[server.key][tool.name], resources.names(server.key)
-        endpoint_routes[name] = route if names is None else replace(route, uris=names)
+        route, uri_names = routes[server.key][tool.name], resources.uri_names(server.key)
+        endpoint_routes[name] = route if uri_names is None else replace(route, uris=uri_names)
         if number % SLICE == SLICE - 1:
             yield
     yield

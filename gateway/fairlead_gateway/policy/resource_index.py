@@ -161,9 +161,9 @@ class ResourceIndex:
         """Whether a prompt, resource or skill is listed under a name or URI. Templates are ignored."""
         return name in self._prompts or name in self._resources or name in self._skills
 
-    def names(self, server: ServerKey) -> UriNames | None:
+    def uri_names(self, server: ServerKey) -> UriNames | None:
         """Renaming of a server's URIs at this endpoint; None if the endpoint shows the server's own URIs."""
-        return None if self._only_server is not None else self._names.get(server)
+        return None if self._only_server is not None else self._uri_names.get(server)
 
     def _resolve_prefixed(self, uri: str) -> Resolved | None:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
@@ -196,7 +196,7 @@ class ResourceIndex:
         return {server.catalog.prefix: server for server in self._servers if server.catalog.prefix}
 
     @cached_property
-    def _names(self) -> Mapping[ServerKey, UriNames]:
+    def _uri_names(self) -> Mapping[ServerKey, UriNames]:
         return {server.key: server.uris for server in self._servers if shows_uris(server)}
 
     @cached_property

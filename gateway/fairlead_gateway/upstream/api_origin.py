@@ -161,7 +161,9 @@ class ApiCall(Call):
                 self.pool.cancel(self)
 
     def withdraw_from_pod(self) -> bool:
-        """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
+        """Cancel the call so that it can be sent to another pod; False if it is over, or was sent and must not be
+        repeated.
+        """
         pool, was_sent = self.pool, self.connection is not None
         if self.over or pool is None or (was_sent and (self._moved or not self._idempotent)):
             return False

@@ -78,7 +78,9 @@ class HttpAccess:
     max_sessions: int = MAX_SESSIONS
     """Limit on the sessions with a legacy server."""
     complete_elicitation: CompleteElicitation = forward_nothing
-    """Forwards the end of an elicitation between the calls of a client."""
+    """Forwards the notification that an elicitation is complete to the client, if the server sends it while no call of
+    the client is running.
+    """
     arguments: dict[str, dict[str, str]] = field(default_factory=dict)
     """Secret arguments of tools. Calls contain them already; here they serve to mask errors."""
 
@@ -163,7 +165,7 @@ class HttpUpstream(Upstream):
         call = HttpCall(self, request, sink)
         client = request.client
         if self._modern and (client is None or self._no_legacy):
-            if request.instance is None and request.method != LISTEN:
+            if request.affinity_tag is None and request.method != LISTEN:
                 call.data = self._modern_data(request)
                 pool = self.pool
                 if self._pools.spread:
@@ -297,7 +299,7 @@ class HttpUpstream(Upstream):
 
     def on_pods_known(self) -> None:
         self.sessions.spread()
-        # calls that wait for a connection move to the pod of their session: the old pool connects to any pod
+        # calls that still wait for a connection are sent again, each to one pod, because self.pool connects to any pod
         for call in self.pool.outstanding():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
@@ -353,9 +355,9 @@ class HttpUpstream(Upstream):
         return b"".join((*headers, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
-        """Send a request to the pod of its instance, or a `subscriptions/listen` over the control pool."""
-        if request.instance is not None:
-            pools = await self._pools.pools_for_tag(request.instance)
+        """Send a request to the pod that its affinity tag names, or a `subscriptions/listen` over the control pool."""
+        if request.affinity_tag is not None:
+            pools = await self._pools.pools_for_tag(request.affinity_tag)
         else:
             pools = self._pools.pools_at(None)
         if not call.cancelled:

@@ -148,7 +148,9 @@ class HttpCall(Call):
                 self._upstream.notify_cancelled(self, session)
 
     def withdraw_from_pod(self) -> bool:
-        """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
+        """Cancel the call so that it can be sent to another pod; False if it is over, or was sent and must not be
+        repeated.
+        """
         pool, session, was_sent = self.pool, self.session, self.connection is not None
         if self.over or pool is None:
             return False

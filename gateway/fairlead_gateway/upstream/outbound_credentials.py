@@ -139,7 +139,7 @@ class ServerCredentials(CallCredentials):
             self._observe(self._caller(identity), failure, self._monotonic() - began)
             raise
 
-    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+    def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
         if self.consents and failure.cause == TOKEN_REFUSED:
             self._source.note_refusal(self.person(identity))

@@ -354,7 +354,7 @@ class PerClientUpstream(Upstream):
         """The open session that a request belongs to; None if there is none. A session of the client with another
         credential is ended. Raises RpcError if the request names a process of another user.
         """
-        session = None if request.instance is None else self._processes.get(request.instance)
+        session = None if request.affinity_tag is None else self._processes.get(request.affinity_tag)
         if session is not None:
             if not self._may_use(session, request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)

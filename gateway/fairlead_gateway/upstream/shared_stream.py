@@ -163,12 +163,12 @@ class StreamUpstream(Upstream):
                 await stream.ready(sink.wait_for_start(request.deadline))
                 request = request.until(sink.process_started(request.deadline))
             process, is_own = None, self.client_stream is not None
-            about_task = request.instance is not None and is_about_task(request)
+            about_task = request.affinity_tag is not None and is_about_task(request)
             if request.tasks or about_task or is_own:
                 await stream.ready(request.deadline)
                 process = stream.process
             # another process may have another task with the same id
-            if about_task and process not in (None, request.instance):
+            if about_task and process not in (None, request.affinity_tag):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             if self.client_stream is None:
                 result = await request_over(stream, request, sink)

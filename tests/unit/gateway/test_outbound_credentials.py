@@ -272,10 +272,10 @@ async def test_the_challenge_of_a_refused_token_reaches_the_source() -> None:
 
 def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
     tokens = credentials(Source())
-    refused = tokens.refusal(of_jwt(), Challenge())
+    refused = tokens.refusal_error(of_jwt(), Challenge())
     assert isinstance(refused, GrantFailed)
     assert refused.cause == TOKEN_REFUSED
-    assert "(a b)" in str(tokens.refusal(of_jwt(), WANTS_SCOPES))
+    assert "(a b)" in str(tokens.refusal_error(of_jwt(), WANTS_SCOPES))
 
 
 async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
@@ -295,8 +295,8 @@ async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_ca
     for _ in range(2):
         with pytest.raises(GrantFailed):
             await tokens.acquire(alice, FOREVER)
-    tokens.refusal(alice, Challenge())
-    tokens.refusal(alice, WANTS_SCOPES)
+    tokens.refusal_error(alice, Challenge())
+    tokens.refusal_error(alice, WANTS_SCOPES)
     source.fails, source.hangs = "", True
     with pytest.raises(Timeout):
         await tokens.acquire(alice, 0.0)

@@ -104,10 +104,10 @@ class Attempts(ResponseSink):
     __slots__ = (
         "_attempts",
         "_credential",
+        "_handled_reasons",
         "_measured",
         "_outgoing",
         "_owner",
-        "_renewed_for",
         "_responses_seen",
         "_start_began",
         "_start_seconds",
@@ -152,8 +152,10 @@ class Attempts(ResponseSink):
         """`responses_seen` of the guard when the current attempt was admitted."""
         self._credential: CallCredential | None = None
         """Access token of the current attempt; None if the server has one credential for all requests."""
-        self._renewed_for: tuple[str, ...] = ()
-        """Refusals of tokens so far (`Challenge.refusal`). Each one is answered once with another token."""
+        self._handled_reasons: tuple[str, ...] = ()
+        """Reasons for which the server has refused tokens (`Challenge.refusal_reason`). For each reason, the request is
+        sent once more, with another token.
+        """
         self._measured = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
@@ -199,7 +201,7 @@ class Attempts(ResponseSink):
             return
         try:
             # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
-            again = self._attempts > 0 or bool(self._renewed_for)
+            again = self._attempts > 0 or bool(self._handled_reasons)
             ticket = guard.enter(self, retry=again or self.route.task is not None)
         except McpError as error:
             self.reject(error)
@@ -253,11 +255,11 @@ class Attempts(ResponseSink):
         credentials = self.route.binding.credentials
         if credentials is not None and isinstance(error, McpError) and not self.done:
             challenge = challenge_of(error)
-            if challenge is not None and challenge.refusal not in self._renewed_for:
+            if challenge is not None and challenge.refusal_reason not in self._handled_reasons:
                 self._renew(credentials, challenge)
                 return
             if challenge is not None:
-                error = credentials.refusal(self._owner.identity, challenge)
+                error = credentials.refusal_error(self._owner.identity, challenge)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -309,7 +311,7 @@ class Attempts(ResponseSink):
         """Build and send the owner's next request, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
-        self._renewed_for = ()
+        self._handled_reasons = ()
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
@@ -482,7 +484,7 @@ class Attempts(ResponseSink):
 
     def _renew(self, credentials: CallCredentials, challenge: Challenge) -> None:
         """Send the request again with another token, because the server refused the token and so executed nothing."""
-        self._renewed_for += (challenge.refusal,)
+        self._handled_reasons += (challenge.refusal_reason,)
         self._attempts -= 1
         if self._outgoing is not None:
             self._outgoing = self._outgoing.with_id(self.route.upstream.next_id())

@@ -381,11 +381,11 @@ def upstream_request(
     object.
     """
     route, request, headers = attempts.route, call.request, call.exchange.headers
-    instance: bytes | None = None
+    tag: bytes | None = None
     if call.continued:
-        members, instance = _resume(call, members)
+        members, tag = _resume(call, members)
     if route.task is not None:
-        instance = route.task.pod  # requests about a task have no `requestState` that could name the pod
+        tag = route.task.pod  # requests about a task have no `requestState` that could name the pod
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
         members, lines = carry(members, headers)
@@ -409,7 +409,7 @@ def upstream_request(
     made.client = None if tasks else client
     made.session = call.own_session
     made.level = None if modern else call.level
-    made.instance = instance
+    made.affinity_tag = tag
     # a legacy server may send requests to the client during the call
     asks = client is not None and not modern
     made.listens = request.token is not None or call.level is not None or asks or tasks
@@ -424,12 +424,12 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
 
     Raises RpcError for a `requestState` of another principal or server.
     """
-    request, instance = call.request, None
+    request, tag = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
     if request.modern or call.rounds:  # a legacy client was given no `requestState`: its own member is not a tagged one
-        members, instance = affinity.remove_tag(members)
-    return members, instance
+        members, tag = affinity.remove_tag(members)
+    return members, tag
 
 
 def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:

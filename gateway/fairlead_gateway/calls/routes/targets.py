@@ -116,7 +116,7 @@ def _make_route(
     recorder = metrics.recorder(method, "", str(key))
     route = request_route(binding, name, recorder, idempotent=row.idempotent, member=row.member if name else "")
     verify = check_of(binding.server, method, name, escapes=escapes)
-    return replace(route, escapes=escapes, uris=offers.names(key), verify=verify)
+    return replace(route, escapes=escapes, uris=offers.uri_names(key), verify=verify)
 
 
 def _reads_directories(binding: ServerBinding) -> bool:

@@ -199,7 +199,7 @@ class _TaskWatch:
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
         request = UpstreamRequest(upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes)
-        request.instance = pod
+        request.affinity_tag = pod
         request.listens = True
         with contextlib.suppress(McpError):
             await result_as(route.binding, listener.exchange.identity, request, self._take_notification)

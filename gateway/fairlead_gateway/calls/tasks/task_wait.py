@@ -60,7 +60,7 @@ class ServerTask(NamedTuple):
         ident = self.route.binding.upstream.next_id()
         request = UpstreamRequest(ident, method, body, deadline, self.route.max_bytes)
         request.name_lines = name_lines(self.id)
-        request.instance = self.pod
+        request.affinity_tag = self.pod
         return request
 
     async def result_of(self, request: UpstreamRequest) -> Raw:
