@@ -40,7 +40,8 @@ PIECE: Final = 2 << 10
 """Maximum number of bytes of one read."""
 READ_BUFFER: Final = 512
 """Number of buffered bytes of an answer below which aiohttp resumes reading. It pauses above twice this number."""
-MAX_DIGITS: Final = 10
+MAX_RETRY_AFTER_DIGITS: Final = 9
+"""Maximum number of digits of a number in `retry-after-ms` or `Retry-After`; a longer number is ignored."""
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
@@ -432,9 +433,9 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     valid.
     """
     millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
-    if millis.isdecimal() and len(millis) < MAX_DIGITS:
+    if millis.isdecimal() and len(millis) <= MAX_RETRY_AFTER_DIGITS:
         return int(millis) / 1000
-    if after.isdecimal() and len(after) < MAX_DIGITS:
+    if after.isdecimal() and len(after) <= MAX_RETRY_AFTER_DIGITS:
         return float(after)
     try:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)

@@ -11,7 +11,7 @@ from fairlead_cli.calling.key_value_arguments import described_arguments
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
-from fairlead_cli.models.printed_tools import print_offer
+from fairlead_cli.models.printed_tools import print_tools_and_losses
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, may_have_tool, servers_of, wait_for
@@ -115,7 +115,7 @@ def run_offer(destination: Destination, format_: str, output: Output, *, strict:
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
     client = ManagementClient.of(destination)
     offer = client.get("/v1/tools", **client.scope, format=format_, strict=str(strict).lower())
-    print_offer("tools", offer, output, losses=losses)
+    print_tools_and_losses("tools", offer, output, losses=losses)
 
 
 async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:

@@ -26,7 +26,10 @@ from fairlead_mcp.retries import next_delay
 RETRIES: Final = 2
 REFUSAL_BYTES: Final = 256 << 10
 """Maximum number of bytes of a refusal. The body of a longer refusal is ignored."""
-REASON_CHARACTERS: Final = 1_000
+REASON_CHARACTERS: Final = 200
+"""Maximum number of characters of an API's reason that a message quotes."""
+_READ_CHARACTERS: Final = 1_000
+"""Number of characters of a reason that are read, before white space is removed and the reason is cut."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -168,8 +171,8 @@ async def _reason(answer: bytes) -> str:
         error = body.get("error", body) if isinstance(body, dict) else body
         why = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
-        why = answer[:200].decode("utf-8", "replace")
-    return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "no reason stated"
+        why = answer[:REASON_CHARACTERS].decode("utf-8", "replace")
+    return " ".join(str(why)[:_READ_CHARACTERS].split())[:REASON_CHARACTERS] or "no reason stated"
 
 
 async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:

@@ -68,8 +68,9 @@ _CONSTRAINTS: Final = _VALUES.keys() - {*_ANNOTATIONS, "format", "readOnly", "wr
 
 
 def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
-    """The keywords of a schema that contain no schemas, as those of 2020-12. The names of keywords with invalid values,
-    which are left out, are returned too. `nullable` is not applied yet.
+    """The keywords of a schema that contain no schemas, converted to those of 2020-12 (except `nullable`, see
+    `with_null`). Keywords with invalid values are left out; the second result has the names of those that constrain
+    values, because without them the schema accepts more.
     """
     invalid: list[str] = []
     made: Schema = {}
