@@ -69,7 +69,7 @@ class Executor:
             result, error, answer = await self._attempt(tool, raw, timeout, retry)
             if error is None or not error.retryable or attempts == retry.attempts:
                 break
-            pause = max(backoff.after(0.0), error.retry_after or 0.0)
+            pause = max(backoff.delay_after(0.0), error.retry_after or 0.0)
             if pause > retry.longest:
                 break
             await asyncio.sleep(pause)

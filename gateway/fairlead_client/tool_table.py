@@ -51,7 +51,7 @@ class ToolTable:
         return (
             self.by_name.get(name)
             or self._by_id.get(name)
-            or self.by_name.get(self.names.original(name) or "")
+            or self.by_name.get(self.names.original_name(name) or "")
             or self._by_own_name.get(name)
             or self._unreachable.get(name)
         )

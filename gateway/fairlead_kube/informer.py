@@ -103,7 +103,7 @@ class Informer(Generic[T]):
             except ApiError as error:
                 self._on_failure(error)
             # a pause follows a stream without errors too, in case the API server ends each stream at once
-            await asyncio.sleep(self._backoff.after(0.0))
+            await asyncio.sleep(self._backoff.delay_after(0.0))
 
     def observe(self, type_: str | None, item: T) -> StoreResult:
         """Apply one event of a watch that other code runs: ADDED, MODIFIED, DELETED, or None for a listed object."""

@@ -77,7 +77,7 @@ class TokenCountEndpoint:
         try:
             answer = await self._services.client.send(provider, count, key)
             try:
-                status, answer_body = answer.status, await answer.whole()
+                status, answer_body = answer.status, await answer.read_whole()
             finally:
                 answer.close()
         except ProviderUnavailable as error:

@@ -216,7 +216,7 @@ class ToolLoop:
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
         try:
-            self._without_thoughts = reports_refused_thoughts(await answer.whole())
+            self._without_thoughts = reports_refused_thoughts(await answer.read_whole())
         except ProviderUnavailable:
             return False  # the caller reads the answer again and gets the error
         return self._without_thoughts

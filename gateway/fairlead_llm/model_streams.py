@@ -123,7 +123,7 @@ class ModelStreams:
 async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIterator[Sequence[bytes]]:
     """Yield data of the events of an answer. Raises BadAnswer, BadStream, ProviderUnavailable, TooLarge."""
     if not answer.streams:
-        yield document_events(await answer.whole(), answer.content_type, wire)
+        yield document_events(await answer.read_whole(), answer.content_type, wire)
         return
     parser = wire.event_parser(MAX_EVENT)
     async for piece in answer.pieces():

@@ -32,7 +32,7 @@ class ReceivedStream(msgspec.Struct, frozen=True):
 
 async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork) -> Sequence[bytes]:
     """Data of the events for the document in an answer. Raises BadAnswer, ProviderUnavailable."""
-    body = await answer.whole()
+    body = await answer.read_whole()
     loop.long |= is_long(body)
     return await work.process_document(
         lambda: document_events(body, answer.content_type, loop.prepared.wire), long=loop.long

@@ -172,7 +172,7 @@ class StreamedAnswer(Response):
         if self._answer.status == 401:
             raise key_refused()
         if self._answer.status != 200:
-            provider_error = self._loop.prepared.wire.error_in(await self._answer.whole())
+            provider_error = self._loop.prepared.wire.error_in(await self._answer.read_whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", provider_error)
         self._document_events = None
         if not self._answer.streams:

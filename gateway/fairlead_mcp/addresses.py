@@ -45,7 +45,7 @@ def listen_address(pod_ips: Iterable[str]) -> str:
     return EVERY_ADDRESS if any(":" in address for address in pod_ips) else EVERY_IPV4_ADDRESS
 
 
-def unmapped(address: str) -> str:
+def to_ipv4(address: str) -> str:
     """Convert an IPv4-mapped address such as `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2) to IPv4; return others
     unchanged.
     """

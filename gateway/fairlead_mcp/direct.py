@@ -222,7 +222,7 @@ class DirectLauncher:
             while not await wait_until_set(observer.done, min(seconds / 4, _CHECK_SECONDS)):
                 if watch is not None:
                     await watch.check()
-                now, bytes_ = clock(), process.written
+                now, bytes_ = clock(), process.written_bytes
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
                     moved, written = now, bytes_
                 if now - moved >= seconds:

@@ -88,10 +88,12 @@ def npm_setting(environment: Mapping[str, str], variable: str) -> str:
 
 def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
     home = _home(environment)
-    tools = environment.get("UV_TOOL_DIR") or _below(environment, "XDG_DATA_HOME", home / ".local" / "share") / "tools"
+    tools = (
+        environment.get("UV_TOOL_DIR") or _uv_folder(environment, "XDG_DATA_HOME", home / ".local" / "share") / "tools"
+    )
     if os.access(Path(tools, wrapped.package, "bin", wrapped.program), os.X_OK):
         return True
-    cache = Path(environment.get("UV_CACHE_DIR") or _below(environment, "XDG_CACHE_HOME", home / ".cache"))
+    cache = Path(environment.get("UV_CACHE_DIR") or _uv_folder(environment, "XDG_CACHE_HOME", home / ".cache"))
     environments = islice(_environments(cache), MOST_ENVIRONMENTS)
     return any(os.access(folder / "bin" / wrapped.program, os.X_OK) for folder in environments) or any(
         wheel.is_dir() for wheel in cache.glob(_wheels_of(wrapped.package))
@@ -115,7 +117,7 @@ def _environments(cache: Path) -> Iterator[Path]:
                 yield from folder.iterdir()
 
 
-def _below(environment: Mapping[str, str], name: str, default: Path) -> Path:
+def _uv_folder(environment: Mapping[str, str], name: str, default: Path) -> Path:
     """Return uv's folder below a base directory of the XDG Base Directory Specification."""
     return Path(environment.get(name) or default) / "uv"
 

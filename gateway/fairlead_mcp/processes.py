@@ -111,10 +111,10 @@ def written_bytes(pid: int) -> int:
 
     Includes children that have ended; 0 if the system does not say.
     """
-    return sum(_written(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
+    return sum(_written_bytes(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
 
 
-def _written(pid: int) -> int:
+def _written_bytes(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
         return next(int(line.partition(":")[2]) for line in lines if line.startswith("wchar:"))

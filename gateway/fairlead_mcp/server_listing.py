@@ -69,7 +69,7 @@ class RawListing(msgspec.Struct, frozen=True):
     """Set for the listing of an HTTP API, whose `tools` were made by `join_operation`."""
 
     @property
-    def listed(self) -> int:
+    def definition_count(self) -> int:
         """Number of definitions of all kinds."""
         return sum(map(len, self._lists))
 

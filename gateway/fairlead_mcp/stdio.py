@@ -108,7 +108,7 @@ class Process(Protocol):
     def pid(self) -> int: ...
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         """Bytes that the process and its descendants have written to files and pipes; 0 if the system does not say."""
         ...
 
@@ -338,7 +338,7 @@ class _Subprocess:
         self._stopped = False
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         return processes.written_bytes(self.pid)
 
     def write(self, line: bytes) -> None:

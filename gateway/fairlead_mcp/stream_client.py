@@ -276,7 +276,7 @@ class StreamClient:
         """Result of the handshake of the open stream; None without one."""
         return None if self._connection is None else self._connection.negotiated
 
-    async def ready(self, deadline: float) -> Negotiated:
+    async def wait_until_ready(self, deadline: float) -> Negotiated:
         """Wait until the server takes requests. Raises McpError: Timeout at the deadline, or the reason why the stream
         cannot be opened now.
         """
@@ -318,7 +318,7 @@ class StreamClient:
             agreed = connection.negotiated
             assert agreed is not None
             if agreed.era is Era.MODERN:
-                params = modern_params(listen_params(agreed.announced), self.side.client)
+                params = modern_params(listen_params(agreed.announced_lists), self.side.client)
                 read_line(await connection.stream.request("subscriptions/listen", params, deadline=NEVER))
                 raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
             raise await asyncio.shield(connection.left)
@@ -496,7 +496,7 @@ class StreamClient:
         """Handle the failure of a stream: lost after `lived` seconds, or not opened if `lived` is None."""
         failure = _not_sent(error)
         permanent = lived is None and self._opener.is_permanent(failure)
-        delay = self._backoff.after(lived or 0.0)
+        delay = self._backoff.delay_after(lived or 0.0)
         if permanent:
             delay = REFUSED_SECONDS
         if self._policy.eager:

@@ -247,7 +247,7 @@ class ProviderAnswer:
             if _matches(name.lower(), forwarded) and _is_plain(value) and not (key and key in value)
         }
 
-    async def whole(self) -> bytes:
+    async def read_whole(self) -> bytes:
         """Read the whole body; later calls return the same bytes. In the body of an error response, the API key is
         replaced; a body longer than MAX_REFUSAL is returned as empty. Raises ProviderUnavailable.
         """

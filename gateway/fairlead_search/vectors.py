@@ -68,7 +68,7 @@ class VectorStore:
         return cosines
 
 
-def nearest(cosines: Matrix, depth: int) -> Matrix:
+def largest_cosines(cosines: Matrix, depth: int) -> Matrix:
     """Indexes of the `depth` largest cosines, in no particular order."""
     if len(cosines) <= depth:
         indexes: Matrix = np.arange(len(cosines))

@@ -122,11 +122,13 @@ class SessionToolbox:
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
         window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
-        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).within(self._route.limits)
+        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).narrowed_by(self._route.limits)
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:
-            return await tools.work.stepwise(lambda: self._offers.offers.make(self._format, catalog, wishes, bounds))
+            return await tools.work.run_in_steps(
+                lambda: self._offers.offers.make(self._format, catalog, wishes, bounds)
+            )
 
         async with self._offers.turns:
             offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make)
@@ -153,12 +155,12 @@ class SessionToolbox:
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
-        visible = self._offers.tools.catalogs.visible(catalog, tier)
+        visible = self._offers.tools.catalogs.visible_tools(catalog, tier)
         traits = {}
         for name in offer.names:
-            entry = visible.find(visible.names.original(name) or name)
+            entry = visible.find(visible.names.original_name(name) or name)
             if entry is not None:
-                read_only = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
+                read_only = bool((entry.decoded_definition.get("annotations") or {}).get("readOnlyHint"))
                 traits[name] = ToolTraits(read_only, guess(entry).usual_ms, entry.tool.speech)
         return traits
 

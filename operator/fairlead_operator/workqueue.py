@@ -77,7 +77,7 @@ class WorkQueue(Generic[K]):
         return len(self._due)
 
     @property
-    def active(self) -> int:
+    def active_count(self) -> int:
         """Number of keys that are being processed."""
         return len(self._active)
 

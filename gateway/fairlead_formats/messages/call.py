@@ -382,7 +382,7 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     derived = not 0 < len(ident) <= MAX_NAME
     if derived:
         ident = make_id(position, sent, draft.arguments)
-    original = names.original(sent) if names is not None else None
+    original = names.original_name(sent) if names is not None else None
     if original is None:
         return ModelCall(ident, sent, arguments, made_id=derived, kind=draft.kind)
     return ModelCall(ident, original, arguments, sent if sent != original else "", derived, draft.kind)

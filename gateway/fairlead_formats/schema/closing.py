@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `required`. Some targets accept only names of described properties in it."""
     names = schema["required"]
     if not (walk.target.typed or walk.target.lone_any_of):
@@ -34,7 +34,7 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
         out["required"] = names if len(described) == len(names) else described
 
 
-def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_additional_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `additionalProperties: false` for targets that require closed objects. Raises NotStrict for an open map."""
     if schema["additionalProperties"] is not False:
         walk.lose(

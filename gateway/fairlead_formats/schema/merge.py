@@ -177,7 +177,7 @@ def _larger(a: Any, b: Any) -> Any:
     return max(a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _minimum(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
@@ -190,11 +190,11 @@ _COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "minLength": _larger,
     "minItems": _larger,
     "minProperties": _larger,
-    "maximum": _smaller,
-    "exclusiveMaximum": _smaller,
-    "maxLength": _smaller,
-    "maxItems": _smaller,
-    "maxProperties": _smaller,
+    "maximum": _minimum,
+    "exclusiveMaximum": _minimum,
+    "maxLength": _minimum,
+    "maxItems": _minimum,
+    "maxProperties": _minimum,
     "multipleOf": _multiples,
     "uniqueItems": lambda a, b: a or b,
     "allOf": lambda a, b: [*a, *b],

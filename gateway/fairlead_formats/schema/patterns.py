@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_enum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `enum` with distinct values of the schema's type. Some targets support only strings."""
     values = schema["enum"]
     kinds = schema.get("type")
-    fitting = _fitting(values, kinds)
+    fitting = _values_of_kinds(values, kinds)
     if len(fitting) != len(values):
         walk.lose(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
     if not fitting:
@@ -36,7 +36,7 @@ def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
         out["enum"] = fitting if len(fitting) != len(values) else values
 
 
-def _fitting(values: list[Any], kinds: Any) -> list[Any]:
+def _values_of_kinds(values: list[Any], kinds: Any) -> list[Any]:
     allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
     distinct: dict[tuple[str, str], Any] = {}
     for value in values:
@@ -78,22 +78,22 @@ def _are_successive(values: list[Any]) -> bool:
     )
 
 
-def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_const(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `const` as an `enum` with one value."""
     if "enum" in schema:
         walk.lose(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
         notes.append(constraint_texts.describe("const", schema["const"]))
         return
     walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
-    enumeration(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
+    write_enum(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
 
 
-def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `nullable`, which an earlier step put in place of a union with null."""
     out["nullable"] = schema["nullable"]
 
 
-def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `pattern` if it is a regular expression in the target's dialect."""
     text = schema["pattern"]
     why = _fault(walk, text)
@@ -104,7 +104,7 @@ def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: l
     notes.append(constraint_texts.describe("pattern", text))
 
 
-def pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write the entries of `patternProperties` whose name is a regular expression in the target's dialect."""
     value = schema["patternProperties"]
     faults = {name: why for name in value if (why := _fault(walk, name))}
@@ -125,7 +125,7 @@ def _fault(walk: Walk, text: str) -> str | None:
     return pattern_fault(text, walk.target.dialect, lookaround=walk.target.lookaround)
 
 
-def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `format` if the target supports its value."""
     formats = walk.target.formats
     if formats is None or schema["format"] in formats:
@@ -137,7 +137,7 @@ def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str,
     notes.append(constraint_texts.describe("format", schema["format"]))
 
 
-def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_min_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `minItems`, at most the target's maximum."""
     maximum, min_items = walk.target.min_items, schema["minItems"]
     if maximum is None or min_items <= maximum:
@@ -148,26 +148,26 @@ def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
     notes.append(constraint_texts.describe("minItems", min_items))
 
 
-def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_exclusive_minimum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `exclusiveMinimum` as `minimum`: exact for integers; for other numbers the exclusion is described."""
-    bound = _inclusive(walk, schema, path, notes, "exclusiveMinimum", 1)
+    bound = _inclusive_bound(walk, schema, path, notes, "exclusiveMinimum", 1)
     out["minimum"] = max(bound, schema.get("minimum", bound))
 
 
-def upper(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_exclusive_maximum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `exclusiveMaximum` as `maximum`: exact for integers; for other numbers the exclusion is described."""
-    bound = _inclusive(walk, schema, path, notes, "exclusiveMaximum", -1)
+    bound = _inclusive_bound(walk, schema, path, notes, "exclusiveMaximum", -1)
     out["maximum"] = min(bound, schema.get("maximum", bound))
 
 
-def inclusive(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_bounds(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `minimum` and `maximum`, unless the step of an exclusive bound has written them."""
     for keyword in ("minimum", "maximum"):
         if keyword in schema:
             out.setdefault(keyword, schema[keyword])
 
 
-def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
+def _inclusive_bound(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
     bound = schema[keyword]
     if schema.get("type") == "integer":
         walk.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
@@ -183,7 +183,7 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
     return bound
 
 
-def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_prefix_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `prefixItems` as `items`, with which each item may match any of its schemas. The order is described."""
     parts = schema["prefixItems"]
     rest = schema.get("items")

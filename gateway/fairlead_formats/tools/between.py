@@ -56,7 +56,7 @@ def between(
         member, tools = target.place_tools(converted.tools, native_tools)
     else:
         member, tools = array_of(target.request(converted.tools))
-    names = dict(converted.names.backward)
+    names = dict(converted.names.originals)
     return Conversion(
         target.name, member, tools, names, report + converted.report, converted.properties, target.max_tools
     )

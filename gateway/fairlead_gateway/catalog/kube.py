@@ -83,7 +83,7 @@ class KubeSource:
 
     async def run(self, inbox: Inbox) -> None:
         def on_failure(error: ApiError) -> None:
-            inbox.away(error.sentence(self._kube.host))
+            inbox.note_unreachable(error.sentence(self._kube.host))
 
         store = _DocumentStore(inbox, self._hold)
         try:

@@ -19,7 +19,7 @@ from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, order_in_slices, table_in_slices
-from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, verbatim, with_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, ensure_name, is_idempotent, with_name
 from fairlead_gateway.catalog.offered import offer_in_slices
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
@@ -194,7 +194,7 @@ def _server(catalog: Catalog, previous: Server | None) -> Generator[None, None, 
     problems += offered.problems
     listed = tuple(tools.values())
     if any(tool.renamed is not None for tool in listed):
-        listed = tuple(sorted(listed, key=attrgetter("shown")))
+        listed = tuple(sorted(listed, key=attrgetter("shown_name")))
     return Server(catalog.key, catalog, listed, tuple(problems), offered, named, approved)
 
 
@@ -205,7 +205,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
 
     def name_definition(definition: bytes) -> tuple[bytes, bytes]:
         if entry.description is None:
-            unprefixed = verbatim(definition, name=shown_name)
+            unprefixed = ensure_name(definition, name=shown_name)
         else:
             unprefixed = with_name(definition, name=shown_name, description=entry.description)
         merged = with_name(unprefixed, name=exposed) if exposed else b""

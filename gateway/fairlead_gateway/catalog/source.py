@@ -53,11 +53,11 @@ class Inbox(Protocol):
         incomplete ones."""
         ...
 
-    def away(self, why: str) -> None:
-        """Take note that the source cannot be reached; `finish_sync` or `alive` follows when it can be reached."""
+    def note_unreachable(self, why: str) -> None:
+        """Take note that the source cannot be reached. `finish_sync` or `note_reachable` follows when it is reached."""
         ...
 
-    def alive(self) -> None:
+    def note_reachable(self) -> None:
         """Take note that the source has just been reached."""
         ...
 
@@ -182,18 +182,18 @@ class SnapshotStore:
     def finish_sync(self, names: Collection[str]) -> None:
         for name in [name for name in {**self._raw, **self.broken} if name not in names]:
             self._forget(name)
-        self.alive()
+        self.note_reachable()
         if not self.first_snapshot.is_set():
             log.info("The catalog is up to date: %d documents", len(names))
             self._dirty.set()
 
-    def alive(self) -> None:
+    def note_reachable(self) -> None:
         if self.stale and self.first_snapshot.is_set():
             log.info("The source of the catalog is reachable again; changes are applied")
         self.stale = False
         self.seen_at = time.time()
 
-    def away(self, why: str) -> None:
+    def note_unreachable(self, why: str) -> None:
         if not self.stale:
             log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", why)
         self.stale = True
@@ -255,7 +255,7 @@ class SnapshotStore:
     async def _renew(self) -> bool:
         started = time.monotonic()
         previous, documents = self.snapshot, {**self._documents, **self._own_documents}
-        with self._heap.building():
+        with self._heap.pause_collection():
             snapshot = await in_turns(build_in_slices(documents, previous, self._environment))
             _report(snapshot, previous)
             complete = await self._swap(snapshot)

@@ -153,7 +153,7 @@ class McpRequest:
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 
-    def sessionless(self) -> McpRequest:
+    def without_session(self) -> McpRequest:
         """A copy of the request without its session id."""
         return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta, self.token)
 

@@ -100,7 +100,7 @@ class UpstreamRequest:
         copy.id = ident
         return copy
 
-    def until(self, deadline: float) -> UpstreamRequest:
+    def with_deadline(self, deadline: float) -> UpstreamRequest:
         """A copy with another deadline; the request itself if it has this one."""
         if deadline == self.deadline:
             return self

@@ -25,7 +25,7 @@ from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade, 
 from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_gateway.limits.shares import CLOSED, Admission
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.addresses import unmapped
+from fairlead_mcp.addresses import to_ipv4
 
 log = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0
@@ -126,7 +126,7 @@ class ClientConnection(RequestSink):
         self._buffer = ReadBuffer(transport, self._loop, self._feed)
         self._open.add(self)
         peer = transport.get_extra_info("peername")
-        self.client = (unmapped(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
+        self.client = (to_ipv4(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
         self._admission = admission = self._service.connection_limiter.enter(self.client[0] if self.client else "")
         if admission.refused is not None:
             self._refuse(*admission.refused, b"retry-after: 1\r\n")
@@ -389,7 +389,7 @@ class ClientConnection(RequestSink):
         change = unread - self._unread
         if change:
             self._unread = unread
-            self.buffers.unread(self._agent, change)
+            self.buffers.add_unread(self._agent, change)
 
     def _resume_servers(self) -> None:
         """Resume the server streams that were paused because the client did not read."""

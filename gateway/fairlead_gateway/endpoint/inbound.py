@@ -206,7 +206,7 @@ def classify(
             return classify(headers, mended, acceptable=True)
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
-    ident = None if raw_id is UNSET else jsonrpc.copied(raw_id)
+    ident = None if raw_id is UNSET else jsonrpc.copy_raw(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
     return _classify_by_era(headers, envelope.method, ident, envelope.params or {})

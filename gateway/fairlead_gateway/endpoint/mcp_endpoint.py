@@ -220,7 +220,7 @@ class McpEndpoint(HttpService):
             return
         view = self.built_views.find(identity, exchange.target)
         if view is None:
-            if not self.selection.ready(identity, exchange.target):
+            if not self.selection.is_built(identity, exchange.target):
                 self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
                 return
             view = self.selection.seen_by(identity).get(exchange.target)
@@ -242,7 +242,7 @@ class McpEndpoint(HttpService):
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
         """Build the principal's view of the request's target, then handle the request."""
-        await self.view_builds.ready(self.selection, identity, exchange.target)
+        await self.view_builds.wait_until_built(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
 

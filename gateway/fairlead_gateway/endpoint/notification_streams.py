@@ -20,7 +20,7 @@ from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
     UPDATED,
     ResourceSubscriptions,
     Subscriber,
-    subscribable,
+    subscription_target,
 )
 from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     ACKNOWLEDGED,
@@ -28,7 +28,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskListener,
     TaskSubscriptions,
 )
-from fairlead_gateway.calls.tasks.client_tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
 from fairlead_gateway.core.client_message import Rejection, reject_crowd
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
@@ -202,7 +202,7 @@ class NotificationStreams:
             return extension_not_declared(methods.TASKS, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
-        lists = [name for name in listable(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
+        lists = [name for name in offered_lists(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, lists, request.id)
         rejection = self._admit(stream)
         if rejection is None:
@@ -238,7 +238,7 @@ class NotificationStreams:
         """Subscribe a stream to resources. URIs that do not support subscriptions are left out."""
         bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
-            server_and_uri = subscribable(view.resources, uri)
+            server_and_uri = subscription_target(view.resources, uri)
             if server_and_uri is not None and self._subscription_bytes.bound(stream.agent, len(uri)) is None:
                 self._subscription_bytes.take(stream.agent, len(uri))
                 stream.resources.append(uri)
@@ -251,7 +251,7 @@ class NotificationStreams:
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the GET stream of a legacy session, or return the rejection."""
-        stream = NotificationStream(self, exchange, listable(view), None)
+        stream = NotificationStream(self, exchange, offered_lists(view), None)
         rejection = self._admit(stream)
         if rejection is None:
             self._of_session[exchange.headers[SESSION]] = stream
@@ -269,7 +269,7 @@ class NotificationStreams:
         for stream in [*self._open]:
             exchange = stream.exchange
             for selection in (before, after):
-                await self.view_builds.ready(selection, exchange.identity, exchange.target)
+                await self.view_builds.wait_until_built(selection, exchange.identity, exchange.target)
                 view = selection.seen_by(exchange.identity).get(exchange.target)
                 if view is not None:
                     await in_turns(view.prepare_in_slices())
@@ -374,7 +374,7 @@ class NotificationStreams:
         self.remove(stream)
 
 
-def listable(view: View) -> list[str]:
+def offered_lists(view: View) -> list[str]:
     """Names of the lists that the view's endpoint offers."""
     return [name for name in LISTS if name == "tools" or name in view.resources.features]
 
@@ -407,7 +407,7 @@ def _names_in(lists: Raw | None) -> list[str]:
 def _capabilities(request: McpRequest) -> bytes:
     """Client capabilities of a request, raw JSON. Long capabilities are reduced to the tasks extension."""
     capabilities = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
-    return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else declaring(None)
+    return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else with_tasks_extension(None)
 
 
 def _nothing() -> None:

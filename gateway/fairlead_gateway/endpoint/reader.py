@@ -106,11 +106,11 @@ class ReadBuffer:
         if self.paused or self._scheduled is not None:
             return
         if self._waiting:
-            self._scheduled = self._loop.call_soon(self._next)
+            self._scheduled = self._loop.call_soon(self._parse_waiting)
         else:
             self._transport.resume_reading()
 
-    def _next(self) -> None:
+    def _parse_waiting(self) -> None:
         if not self.paused and self._waiting:
             self.feed(self._waiting.pop(0))
         self._scheduled = None

@@ -40,19 +40,19 @@ _Signed = tuple[Mapping[str, Any], Issuer, str]
 """Claims of a token, its issuer, and the name of its signing key, by which it can be revoked."""
 
 
-def invalid(message: str) -> CredentialRefusal:
+def invalid_token(message: str) -> CredentialRefusal:
     """Rejection of a token with status 401 and `error="invalid_token"` (RFC 6750)."""
     return CredentialRefusal(401, message, "invalid_token")
 
 
-UNREADABLE: Final = invalid("the token is not a valid JWT")
-UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not publish")
-BAD_SIGNATURE: Final = invalid("the signature of the token is invalid")
-EXPIRED: Final = invalid("the token has expired")
-NOT_YET: Final = invalid("the token is not valid yet")
-OTHER_AUDIENCE: Final = invalid("the token is for another audience (claim aud)")
-OTHER_ISSUER: Final = invalid("the token is from another issuer (claim iss)")
-NOBODY: Final = invalid("the token has no subject: its claim sub is missing or empty")
+UNREADABLE: Final = invalid_token("the token is not a valid JWT")
+UNKNOWN_SIGNER: Final = invalid_token("the token is signed with a key that its issuer does not publish")
+BAD_SIGNATURE: Final = invalid_token("the signature of the token is invalid")
+EXPIRED: Final = invalid_token("the token has expired")
+NOT_YET: Final = invalid_token("the token is not valid yet")
+OTHER_AUDIENCE: Final = invalid_token("the token is for another audience (claim aud)")
+OTHER_ISSUER: Final = invalid_token("the token is from another issuer (claim iss)")
+NOBODY: Final = invalid_token("the token has no subject: its claim sub is missing or empty")
 
 
 class Tokens:
@@ -154,7 +154,7 @@ class Tokens:
             return UNREADABLE
         header, keys = issuer
         if not self._allows(header, keys.issuer, types):
-            return invalid("the gateway does not accept the typ or alg in the header of this token")
+            return invalid_token("the gateway does not accept the typ or alg in the header of this token")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
         key = self._key(header, keys)

@@ -168,7 +168,7 @@ class ApiKeys:
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in revoked_ids)
         moved = names ^ self._names
         if moved or not complete:  # names without an issuer now belong to API keys, or no longer do (`names`)
-            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has(identity, moved)))
+            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has_any_name(identity, moved)))
 
 
 def _has_same_names(parent: KeyRecord, created: KeyRecord) -> bool:
@@ -183,5 +183,5 @@ def _is_of_token(identity: Identity) -> bool:
     return identity.kind == "jwt" or identity.is_created_key
 
 
-def _has(identity: Identity, names: frozenset[Key]) -> bool:
+def _has_any_name(identity: Identity, names: frozenset[Key]) -> bool:
     return not names.isdisjoint(keys_of_names(identity.agent, identity.groups))

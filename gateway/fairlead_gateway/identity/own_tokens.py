@@ -29,7 +29,7 @@ from fairlead_gateway.identity.jwt_authenticator import (
     OTHER_ISSUER,
     UNKNOWN_SIGNER,
     UNREADABLE,
-    invalid,
+    invalid_token,
     json_of,
     time_of,
 )
@@ -66,7 +66,7 @@ MAX_ENDED: Final = 65_536
 """Maximum number of ended sessions that are remembered, each until all of its tokens have expired. If there are more,
 the oldest is forgotten, and all tokens that are as old as its tokens are rejected; clients then refresh them.
 """
-ENDED: Final = invalid("the sign-in of this token has ended: sign in again")
+ENDED: Final = invalid_token("the sign-in of this token has ended: sign in again")
 
 
 class SessionOfToken(NamedTuple):
@@ -166,7 +166,7 @@ class OwnTokens:
         if header is None or len(token) > MAX_TOKEN or not isinstance(header.get("kid"), str):
             return UNREADABLE
         if header.get("alg") != ALGORITHM or header.get("typ") != JWT_TYPE:
-            return invalid("tokens of this gateway have another typ or alg in their header than this token")
+            return invalid_token("tokens of this gateway have another typ or alg in their header than this token")
         key = self._keys.find(header["kid"])
         if key is None:
             return None
@@ -225,7 +225,7 @@ class OwnTokens:
             return ENDED
         issuer = self._issuers.get(str(person.get("iss")))
         if issuer is None:
-            return invalid("the gateway does not accept users of this provider any more")
+            return invalid_token("the gateway does not accept users of this provider any more")
         if not isinstance(person.get("sub"), str) or not person["sub"]:
             return NOBODY
         scopes = frozenset(words_of(claims.get("scope")))
@@ -246,7 +246,7 @@ class OwnTokens:
     def _workload(self, member: Any, resource: str, ends: float) -> Verdict:
         """Identity of a ServiceAccount; equal to the identity of the ServiceAccount's own token."""
         if not self._workloads:
-            return invalid("the gateway does not exchange tokens of ServiceAccounts any more")
+            return invalid_token("the gateway does not exchange tokens of ServiceAccounts any more")
         try:
             workload = msgspec.convert(member, WorkloadClaim)
         except msgspec.ValidationError:

@@ -145,7 +145,7 @@ class AnswerBuffers:
         """Number of requests refused so far, by the budget that was exhausted."""
 
     @property
-    def paused(self) -> int:
+    def paused_responses(self) -> int:
         """Number of responses whose connections are paused."""
         return len(self._paused)
 
@@ -173,7 +173,7 @@ class AnswerBuffers:
 
     def arrival(self, agent: str, source: Pausable) -> ArrivingAnswer:
         """Begin to count a response for `agent`."""
-        arrival = ArrivingAnswer(self, agent, self._of(agent), source)
+        arrival = ArrivingAnswer(self, agent, self._budget_of(agent), source)
         arrival.budget.readers += 1
         self.whole.readers += 1
         return arrival
@@ -181,9 +181,9 @@ class AnswerBuffers:
     def holding(self, agent: str) -> Holding:
         return Holding(self, agent)
 
-    def unread(self, agent: str, change: int) -> None:
+    def add_unread(self, agent: str, change: int) -> None:
         """Add `change`, which may be negative, to the number of bytes that clients of `agent` have not read."""
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         budget.unread += change
         self.whole.unread += change
         self._settle(agent, budget, less=change < 0)
@@ -209,7 +209,7 @@ class AnswerBuffers:
         self.release(arrival.agent, arrival.size)
 
     def hold(self, agent: str, size: int) -> bool:
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         fits = budget.fits(size) and self.whole.fits(size)
         if fits:
             budget.arriving += size
@@ -219,14 +219,14 @@ class AnswerBuffers:
 
     def release(self, agent: str, size: int) -> None:
         """Subtract `size` bytes of arriving or held responses."""
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         budget.arriving -= size
         self.whole.arriving -= size
         self._settle(agent, budget, less=True)
 
     # Internals
 
-    def _of(self, agent: str) -> Budget:
+    def _budget_of(self, agent: str) -> Budget:
         budget = self._each.get(agent)
         if budget is None:
             budget = self._each[agent] = Budget(self._max_bytes_each)

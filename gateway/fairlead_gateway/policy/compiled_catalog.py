@@ -119,7 +119,7 @@ def compile_in_slices(
     for key, server in snapshot.servers.items():
         server_tools = (
             (
-                tool.shown,
+                tool.shown_name,
                 server,
                 tool,
                 annotated(tool.definition, server, tool),

@@ -66,11 +66,11 @@ class ResourceIndex:
         *,
         servers: Iterable[Server],
         only_server: ServerBinding | None = None,
-        escaping: Collection[ServerKey] = frozenset(),
+        escaped_servers: Collection[ServerKey] = frozenset(),
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> None:
-        """Create the index. `escaping`: servers whose control characters are escaped. User
-        interfaces that only `denied_tools` reference are withheld.
+        """Create the index. `escaped_servers`: servers whose control characters are escaped. User interfaces that only
+        `denied_tools` reference are withheld.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
         """Routes by method and name or URI, created at the first request. Routes of completions are stored by
@@ -78,7 +78,7 @@ class ResourceIndex:
         """
         self._tasks: Raw | None = None
         """Settings of the tasks extension, if this index declares the extension without having servers."""
-        self._escaping = escaping
+        self._escaped_servers = escaped_servers
         self._prompts = items.prompts
         self._templates = items.templates
         self._skills = items.skills
@@ -96,18 +96,18 @@ class ResourceIndex:
     def without(
         self,
         servers: Collection[ServerKey],
-        escaping: Collection[ServerKey] = frozenset(),
+        escaped_servers: Collection[ServerKey] = frozenset(),
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> ResourceIndex:
         """A copy of the index without the items of `servers` and the user interfaces of `denied_tools`, in which the
-        control characters of the servers in `escaping` are escaped.
+        control characters of the servers in `escaped_servers` are escaped.
         """
         return ResourceIndex(
             self._items.without(servers),
             self._bindings,
             servers=[server for server in self._servers if server.key not in servers],
             only_server=self._only_server,
-            escaping=escaping,
+            escaped_servers=escaped_servers,
             denied_tools=denied_tools,
         )
 
@@ -228,11 +228,11 @@ class ResourceIndex:
 
     def escapes(self, server: ServerKey) -> bool:
         """Whether control characters in a server's texts are escaped."""
-        return server in self._escaping
+        return server in self._escaped_servers
 
     def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
         definitions = [(server, item.merged if merged else item.definition) for server, item in items.values()]
-        escaped = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in definitions]
+        escaped = [bytes(escape(raw)) if server.key in self._escaped_servers else raw for server, raw in definitions]
         return b'{"%b":[%b]' % (member, b",".join(escaped))
 
     @cached_property

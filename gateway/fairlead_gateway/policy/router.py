@@ -56,4 +56,4 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
         full_view=merged_view,
     )
     listing = ToolList(definitions({}), for_legacy)
-    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaping)
+    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaped_servers)

@@ -126,12 +126,12 @@ class Selection:
                 new_views = self._find(identity)
             yield
             for target in [*views.views]:
-                if not new_views.ready(target):
+                if not new_views.is_built(target):
                     yield from new_views.build_in_slices(target)
 
-    def ready(self, identity: Identity, target: bytes) -> bool:
+    def is_built(self, identity: Identity, target: bytes) -> bool:
         """Whether the view of a target is already built; if not, `SubjectViews.build_in_slices` builds it."""
-        return not self.policies.enforced or self.views_of(identity).ready(target)
+        return not self.policies.enforced or self.views_of(identity).is_built(target)
 
     @property
     def weight(self) -> int:

@@ -72,7 +72,7 @@ class SubjectViews(Mapping[bytes, View]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def ready(self, target: bytes) -> bool:
+    def is_built(self, target: bytes) -> bool:
         """Whether the view of a target is already built, or does not exist."""
         return target in self.views or (self.rules.ready and target not in self)
 

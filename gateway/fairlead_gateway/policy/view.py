@@ -84,7 +84,7 @@ class View:
         "_listing",
         "base",
         "denied",
-        "escaping",
+        "escaped_servers",
         "everything",
         "full_view",
         "hidden",
@@ -102,7 +102,7 @@ class View:
         listing: ToolList,
         resources: ResourceIndex,
         target: ViewTarget,
-        escaping: frozenset[ServerKey],
+        escaped_servers: frozenset[ServerKey],
     ) -> None:
         self.base = target.base
         """Request target of the view's endpoint without a tier."""
@@ -122,7 +122,7 @@ class View:
         """Tools that limits on the length of lists never cut."""
         self.denied = tools.denied
         """Returns why policies deny a tool by name; None if the tool is unknown or the reason must not be disclosed."""
-        self.escaping = escaping
+        self.escaped_servers = escaped_servers
         """Servers whose texts are shown with control characters escaped."""
         self.full_view = target.full_view
         """For the router endpoint, the view with all tools that the router can find and call; None for any other
@@ -147,7 +147,7 @@ class View:
         route = self.everything[name]
         if now < hidden.callable_until:
             return route
-        return route.refusing(Refusal(OVER_BUDGET, refusal_message(name, hidden, self.base)))
+        return route.with_refusal(Refusal(OVER_BUDGET, refusal_message(name, hidden, self.base)))
 
     def find_by_id(self, name: str, now: float) -> Route | str | None:
         """Route of a shown or hidden tool by its id, `mcp.{server}.{tool}`; None if no tool has the id. A string
@@ -177,7 +177,7 @@ class View:
             return app_tools.ambiguity_message(name, listed_names)
         return self.routes.get(listed_names[0]) or self.find_unlisted(listed_names[0], now)
 
-    def manual(self, name: str) -> str:
+    def why_manual(self, name: str) -> str:
         """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they allow
         it.
         """
@@ -287,7 +287,7 @@ class BuiltViews:
         """Views by subject, for subjects whose rule set was already looked up. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target; None if the view is not built yet or does not exist (see `Selection.ready`)."""
+        """The view of a target; None if the view is not built yet or does not exist (see `Selection.is_built`)."""
         if not self._enforced:
             return self._targets.get(target)
         views = self.of_subject.get(identity)

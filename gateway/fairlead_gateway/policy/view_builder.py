@@ -136,7 +136,7 @@ class ViewBuilder:
             routes = yield from table_in_slices(
                 (name, route) for name, route in everything.items() if name not in hidden
             )
-        escaping = rules.escaping.intersection(self._tiers)
+        escaped_servers = rules.escaped_servers.intersection(self._tiers)
         names = {tier.name if tier is not None else None for tier in self._tiers.values() or [self._default]}
         view_tools = ViewTools(
             routes=routes,
@@ -150,10 +150,10 @@ class ViewBuilder:
             base=endpoint.target,
             tier=names.pop() if len(names) == 1 else None,
             server_info=endpoint.server_info,
-            instructions=partial(instructions_of, endpoint, routes, rules.denied_servers, escaping),
+            instructions=partial(instructions_of, endpoint, routes, rules.denied_servers, escaped_servers),
         )
-        listing = yield from self._list_in_slices(routes, escaping)
-        return View(view_tools, listing, self._resources(escaping), target, escaping)
+        listing = yield from self._list_in_slices(routes, escaped_servers)
+        return View(view_tools, listing, self._resources(escaped_servers), target, escaped_servers)
 
     def _reads(self, routes: Mapping[str, Route]) -> bool:
         return self._bounds_results and READ_RESULT not in routes
@@ -172,7 +172,7 @@ class ViewBuilder:
                 tool_changes = self._of_tools.get(ref, NO_CHANGES)
                 if tool_changes or changes:
                     route = replace(route, **changes, **tool_changes)
-                route = route.within(seconds)
+                route = route.with_time_limit(seconds)
             self._everything[name] = route
             if ref in pinned:
                 self._pinned.append(name)
@@ -231,10 +231,10 @@ class ViewBuilder:
         return self._catalog.now + GRACE_SECONDS if name in previous.routes else 0.0
 
     def _list_in_slices(
-        self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
+        self, routes: Mapping[str, Route], escaped_servers: frozenset[ServerKey]
     ) -> Generator[None, None, ToolList]:
         lists = self._endpoint.lists
-        marks = [f"\0{key}" for key in escaping]  # no tool name begins with NUL
+        marks = [f"\0{key}" for key in escaped_servers]  # no tool name begins with NUL
         reads = self._reads(routes)
         if reads:
             marks.append("\0")
@@ -242,12 +242,12 @@ class ViewBuilder:
         yield
         listed = lists.get(key)
         if listed is None:
-            definitions = yield from self._definitions_in_slices(routes, escaping, reads=reads)
+            definitions = yield from self._definitions_in_slices(routes, escaped_servers, reads=reads)
             legacy = self._endpoint.legacy
             for_legacy = None
             if not routes.keys().isdisjoint(legacy):
                 for_legacy = ToolList(
-                    (yield from self._definitions_in_slices(routes, escaping, reads=reads, legacy=legacy))
+                    (yield from self._definitions_in_slices(routes, escaped_servers, reads=reads, legacy=legacy))
                 )
             listed = lists[key] = ToolList(definitions, for_legacy)
         return listed
@@ -255,7 +255,7 @@ class ViewBuilder:
     def _definitions_in_slices(
         self,
         routes: Mapping[str, Route],
-        escaping: frozenset[ServerKey],
+        escaped_servers: frozenset[ServerKey],
         *,
         reads: bool,
         legacy: Mapping[str, bytes] = MappingProxyType({}),
@@ -264,23 +264,23 @@ class ViewBuilder:
         names = [name for name in routes if legacy.get(name) != b""]
         sources = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
         definitions = yield from list_in_slices(
-            bytes(escape(definition)) if escaping and routes[name].escapes else definition
+            bytes(escape(definition)) if escaped_servers and routes[name].escapes else definition
             for name, definition in sources
         )
         if reads:
             definitions.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
         return definitions
 
-    def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
+    def _resources(self, escaped_servers: frozenset[ServerKey]) -> ResourceIndex:
         endpoint, denied_servers, denied_tools = self._endpoint, self._rules.denied_servers, self._rules.denied_tools
         denied_keys = [str(server.key) for server in endpoint.servers if server.key in denied_servers]
         withheld_keys = endpoint.resources.withheld_keys(denied_tools) if denied_tools else ()
-        if not denied_keys and not escaping and not withheld_keys:
+        if not denied_keys and not escaped_servers and not withheld_keys:
             return endpoint.resources
-        key = frozenset((*denied_keys, *withheld_keys, *(f"\0{server}" for server in escaping)))
+        key = frozenset((*denied_keys, *withheld_keys, *(f"\0{server}" for server in escaped_servers)))
         index = endpoint.indexes.get(key)
         if index is None:
-            index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaping, denied_tools)
+            index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaped_servers, denied_tools)
         return index
 
 

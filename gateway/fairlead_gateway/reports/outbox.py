@@ -147,7 +147,7 @@ class Outbox:
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
             for meter, attempts in self.samples.since(samples, now, self._wall() - now)
         )
-        self._told_overdue = self.samples.overdue(now)
+        self._told_overdue = self.samples.overdue_count(now)
         items = [item for number, item in self._items if number > happened]
         listings, listed = self._listings_since(listed)
         return Report(
@@ -200,7 +200,7 @@ class Outbox:
         samples, happened, listed = self._read(cursor)
         if self._number > happened or self._last_listing() > listed:
             return True
-        if self.samples.overdue(self._clock()) > self._told_overdue:
+        if self.samples.overdue_count(self._clock()) > self._told_overdue:
             return True
         return self._awake.is_set() and self.samples.sequence > samples
 

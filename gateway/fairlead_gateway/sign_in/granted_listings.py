@@ -200,7 +200,7 @@ class GrantedListings:
         if self._store is None:
             return {}
         try:
-            grants = await self._store.everything(servers)
+            grants = await self._store.all_grants(servers)
         except GrantStoreError as error:
             log.warning("Servers cannot be listed with users' grants, which cannot be read: %s", error)
             return {}
@@ -225,7 +225,7 @@ class GrantedListings:
                 log.warning("The server %s could not be listed with the grant of a user: %s", key, why)
                 if not _concerns_person(error):
                     pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
-                    self._due[key] = self._clock() + pause.after(0.0)
+                    self._due[key] = self._clock() + pause.delay_after(0.0)
                     return
             else:
                 cause = ""

@@ -263,7 +263,7 @@ class ApiOrigin:
 
     def on_pods_known(self) -> None:
         # calls that wait for a connection move, each to one pod
-        for call in self._pool.outstanding():
+        for call in self._pool.outstanding_exchanges():
             if isinstance(call, ApiCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 

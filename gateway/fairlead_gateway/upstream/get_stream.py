@@ -145,4 +145,4 @@ def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, 
     if retry is not None and ended_well:
         backoff.failures = 0
         return least
-    return max(backoff.after(lived), least)
+    return max(backoff.delay_after(lived), least)

@@ -264,7 +264,7 @@ class HttpUpstream(Upstream):
         mask = self.mask
         for line in lines:
             if line:
-                mask = mask.adding(line.decode("latin-1").partition(": ")[2].strip())
+                mask = mask.with_value(line.decode("latin-1").partition(": ")[2].strip())
         return mask
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
@@ -300,7 +300,7 @@ class HttpUpstream(Upstream):
     def on_pods_known(self) -> None:
         self.sessions.spread()
         # calls that still wait for a connection are sent again, each to one pod, because self.pool connects to any pod
-        for call in self.pool.outstanding():
+        for call in self.pool.outstanding_exchanges():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 

@@ -146,7 +146,7 @@ class ServerCredentials(CallCredentials):
         self._observe(self._caller(identity), failure, 0.0)
         return failure
 
-    def granted(self, subject: TokenSubject, seconds: float) -> None:
+    def report_grant(self, subject: TokenSubject, seconds: float) -> None:
         """Report a grant that gave a token after `seconds`."""
         # a grant belongs to no single call; the caller reported is the one whose token was exchanged, if still stored
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
@@ -210,7 +210,7 @@ class ServerCredentials(CallCredentials):
             return token.header_line
         identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF
         if identity is None or identity.expires_at <= self._clock():
-            raise self._expired()  # not observed, because no call fails by it
+            raise self._expired_error()  # not observed, because no call fails by it
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
         return credential.line
 
@@ -279,7 +279,7 @@ class ServerCredentials(CallCredentials):
         if identity.expires_at > now:
             return identity
         if newest.expires_at <= now:
-            raise self._expired()
+            raise self._expired_error()
         return newest
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
@@ -295,7 +295,7 @@ class ServerCredentials(CallCredentials):
         self._drop_expired(self._clock())
         return newest
 
-    def _expired(self) -> GrantFailed:
+    def _expired_error(self) -> GrantFailed:
         sentence = self._sentence("the caller's token has expired", "sign in again")
         return GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
 

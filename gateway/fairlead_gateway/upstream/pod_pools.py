@@ -198,7 +198,7 @@ class PodPools:
         if self._timer is None:
             self._schedule_check(CHECK_SECONDS)
         log.warning("Pod %s of %s does not answer: new calls go to other pods until it does", pod.address[0], self.host)
-        self._listener.on_pod_ejected(pod, pod.pools.calls.outstanding())
+        self._listener.on_pod_ejected(pod, pod.pools.calls.outstanding_exchanges())
         return True
 
     async def aclose(self) -> None:

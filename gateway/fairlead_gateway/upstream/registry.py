@@ -316,7 +316,7 @@ class Registry:
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are created after the source
-            credentials.granted(subject, seconds)
+            credentials.report_grant(subject, seconds)
 
         access = token_access(
             endpoint,

@@ -124,7 +124,9 @@ class UpstreamFactory:
                 person_key = line_value(line) if line else ""
                 sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
                 opener = TcpOpener(endpoint.host, endpoint.port, credential.token, key=sent, resolve=self._resolve(key))
-                return self._linked(key, config, opener, ClientStream(features), Mask(credential).adding(person_key))
+                return self._linked(
+                    key, config, opener, ClientStream(features), Mask(credential).with_value(person_key)
+                )
 
             return self._per_client(key, config, of_person)
         make = await (

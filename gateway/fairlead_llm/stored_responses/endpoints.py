@@ -129,7 +129,7 @@ class ResponseEndpoints:
                 provider, ProviderRequest(path, b"", answer_headers=RESPONSES.answer_headers, method=method)
             )
             try:
-                body = await answer.whole()
+                body = await answer.read_whole()
             finally:
                 answer.close()
         except ProviderUnavailable as error:

@@ -147,7 +147,7 @@ class HttpChannel:
         agreed = self.negotiated or await self.connect(deadline)
         ident = self._next_id()
         if agreed.era is Era.MODERN:
-            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced), self._client)
+            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced_lists), self._client)
             body = jsonrpc.request(ident, method, params)
             data = with_body(self._head + self._modern_lines(method, params), body)
         else:

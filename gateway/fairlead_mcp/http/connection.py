@@ -384,8 +384,8 @@ class Connection(asyncio.Protocol):
                 call.take_answer(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
                 self._uncount(arrival)
                 return
-        if events.pending > SMALL or self._arrival is not None:
-            self._count(events.pending)
+        if events.pending_bytes > SMALL or self._arrival is not None:
+            self._count(events.pending_bytes)
 
     def _count(self, size: int) -> None:
         """Report `size` as the bytes received so far of an incomplete answer."""

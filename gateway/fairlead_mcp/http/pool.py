@@ -133,7 +133,7 @@ class Pool(Owner):
                 latest = max(latest, connection.sent_at)
         return PoolActivity(oldest, answered_at, overtaken=latest > oldest, dialing=bool(self._waiting and self._dials))
 
-    def outstanding(self) -> list[Call]:
+    def outstanding_exchanges(self) -> list[Call]:
         """Return the exchanges in progress or waiting for a connection."""
         sent = [connection.call for connection in self._connections if connection.call is not None]
         return [*sent, *self._waiting]
@@ -320,7 +320,7 @@ class Pool(Owner):
             if connection.deadline > now:
                 first = min(first, connection.deadline)
             else:
-                connection.close(self._overdue(connection))
+                connection.close(self._overdue_error(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
             call.take_error(Timeout("no connection to the server became free in time", sent=False))
@@ -328,7 +328,7 @@ class Pool(Owner):
         if first < NEVER:
             self.watch(first)
 
-    def _overdue(self, connection: Connection) -> McpError:
+    def _overdue_error(self, connection: Connection) -> McpError:
         if connection.held_up:
             return HeldUp(
                 "the answer could not be read in time: slow clients leave too many bytes unread in the gateway"

@@ -87,7 +87,7 @@ class SubjectCatalog:
     def built_view(self, tier: str | None) -> View | None:
         """Merged view of a tier if it is built already, else None. May be called in the event loop."""
         target = MERGED if tier is None else in_tier(MERGED, tier)
-        return self._views.get(target) if self._selection.ready(self.identity, target) else None
+        return self._views.get(target) if self._selection.is_built(self.identity, target) else None
 
     @property
     def default_tier(self) -> str | None:
@@ -120,7 +120,7 @@ class SubjectCatalog:
         """View of one server; None if the subject may not see the server."""
         return self._views.get(server_target(key))
 
-    def unready(self, problem: Problem) -> ServerEntry | None:
+    def unready_server(self, problem: Problem) -> ServerEntry | None:
         """Server without a catalog yet that explains a problem about an unknown server or tool: it is the server in
         question, or may have the tool in question. None for other problems.
         """
@@ -218,19 +218,19 @@ class SubjectCatalogs:
 
     async def prepare(self, identity: Identity) -> None:
         """Build the view of `/mcp` for an identity in slices, so that the build does not block the event loop."""
-        await self._view_builds.ready(self._selection(), identity, MERGED)
+        await self._view_builds.wait_until_built(self._selection(), identity, MERGED)
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
         """Catalog that an identity may see."""
         return SubjectCatalog(self._selection(), identity)
 
-    def visible(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools:
+    def visible_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools:
         """Visible tools of a tier; None stands for the default tier. Must be called in the worker thread. Raises
         Problem.
         """
         return self._views.get(catalog, tier)
 
-    def compiled(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
+    def compiled_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
         """Visible tools of a tier if they are compiled already, else None. For the event loop."""
         return self._views.cached(catalog, tier)
 
@@ -247,7 +247,7 @@ class SubjectCatalogs:
             try:
                 return await work(catalog)
             except Problem as problem:
-                entry = catalog.unready(problem)
+                entry = catalog.unready_server(problem)
                 if entry is None:
                     raise
                 if not self.starts(entry):

@@ -89,7 +89,7 @@ class RawTool(msgspec.Struct, frozen=True):
     short: bool = False
     """Whether the definition is converted with shortened descriptions."""
 
-    def decoded(self) -> JsonObject:
+    def decode(self) -> JsonObject:
         return decode_definition(bytes(self.definition), self.name)
 
 
@@ -148,7 +148,7 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
         request = msgspec.json.decode(body, type=MessagesBody)
         if members.has_repeated_member(body):
             return Declined(unreadable=TWICE)
-        source, target = registry.canonical(request.source), registry.canonical(request.to)
+        source, target = registry.canonical_name(request.source), registry.canonical_name(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
     all_calls = registry.message_format(source).parse_calls(request.message)
@@ -176,7 +176,7 @@ def prepare(work: bytes) -> list[PreparedTool]:
     preparation = msgspec.json.decode(work, type=Preparation)
     format_ = registry.find(preparation.format)
     assert isinstance(format_, ToolFormat), "MCP's own format needs no preparation"
-    tools = ((each, each.decoded()) for each in preparation.definitions)
+    tools = ((each, each.decode()) for each in preparation.definitions)
     return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in tools]
 
 

@@ -129,7 +129,7 @@ def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Plan
 
 
 def _refuse_manual(plan: Planned, view: View | None) -> Planned:
-    manual = view.manual(plan.entry.name) if view is not None and plan.entry is not None else ""
+    manual = view.why_manual(plan.entry.name) if view is not None and plan.entry is not None else ""
     return Planned(plan.call, None, denied=manual) if manual else plan
 
 
@@ -272,13 +272,15 @@ async def _plan(
     """
     catalogs, tier = services.catalogs, context.wishes.tier
     catalog = catalogs.seen_by(identity)
-    visible = catalogs.compiled(catalog, tier)
+    visible = catalogs.compiled_tools(catalog, tier)
     if visible is not None and _is_quick(context.offer, visible, calls):
         return plan_offered_calls(services, catalog, visible, context, calls, approved=approved)
 
     def plan() -> PlannedCalls:
         catalog = catalogs.seen_by(identity)
-        return plan_offered_calls(services, catalog, catalogs.visible(catalog, tier), context, calls, approved=approved)
+        return plan_offered_calls(
+            services, catalog, catalogs.visible_tools(catalog, tier), context, calls, approved=approved
+        )
 
     return await services.work.do(plan)
 
@@ -287,7 +289,7 @@ def _is_quick(offer: ToolOffer, visible: VisibleTools, calls: Sequence[ModelCall
     """Whether calls can be matched in the event loop: they are of tools that the offer lists, have short arguments, and
     `can_match_at_once` allows it.
     """
-    tools = [visible.by_name.get(visible.names.original(call.name) or call.name) for call in calls]
+    tools = [visible.by_name.get(visible.names.original_name(call.name) or call.name) for call in calls]
     if not can_match_at_once(tools) or any(call.wire_name not in offer.names for call in calls):
         return False
     arguments = (call.arguments for call in calls if not isinstance(call.arguments, InvalidCall))

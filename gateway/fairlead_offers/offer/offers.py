@@ -41,9 +41,9 @@ from fairlead_offers.plan.exposed_tools import (
     PlannedTask,
     compare_exposures,
     exposure_options,
-    online,
     requested_tools,
     tools_of_other_tiers,
+    without_offline,
 )
 from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
@@ -180,7 +180,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
     found_manual: dict[str, str]
     """Reasons why policies reserve calls for the client, by exposed name of the tools that a search may find."""
 
-    def manual(self, chosen: Iterable[str]) -> dict[str, str]:
+    def _manual_reasons(self, chosen: Iterable[str]) -> dict[str, str]:
         """Reasons why policies reserve calls for the client: for the `chosen` tools by the name that the model sees,
         for tools that a search may find by exposed name.
         """
@@ -203,7 +203,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
             outcome.cut,
             shadowed,
             self.approved_first,
-            self.manual(chosen),
+            self._manual_reasons(chosen),
             self.quotas(self.reachable if self.way == SEARCH else chosen),
             {name: sizes[name] for name in chosen},
         )
@@ -227,9 +227,9 @@ class Offers:
         self, format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
         """Make an offer in a format for one of the models in `bounds`. Returns None if the conversation was not counted
-        and, by its upper bound, not all tools fit. Must be run by `HeavyWork.stepwise`. Raises Problem.
+        and, by its upper bound, not all tools fit. Must be run by `HeavyWork.run_in_steps`. Raises Problem.
         """
-        visible = self._services.catalogs.visible(catalog, wishes.tier)
+        visible = self._services.catalogs.visible_tools(catalog, wishes.tier)
         format_ = registry.find(format_name)
         because = await self._search_reason(catalog, visible, wishes, bounds.models[0])
         if because:
@@ -254,7 +254,7 @@ class Offers:
         key = (wishes.servers, wishes.tags, model)
         if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
-            entries = online(requested_tools(visible, *filters))
+            entries = without_offline(requested_tools(visible, *filters))
             tier = visible.view.tier
             tiers = tools_of_other_tiers(self._services.catalogs, catalog, tier, filters)
             ways = await exposure_options(self._services.work, tier, entries, tiers, CallerTools())
@@ -311,7 +311,7 @@ class Offers:
     async def _make_tool_set(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
-        entries = online(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
+        entries = without_offline(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
         server_choices = {each.name: choice_for(wishes.mcp, each) for each in entries}
         entries = [each for each in entries if not wishes.mcp or server_choices[each.name] is not None]
         approved = {
@@ -347,7 +347,7 @@ class Offers:
 
 
 def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
-    reasons = {name: view.manual(name) for name in names if name in view.everything}
+    reasons = {name: view.why_manual(name) for name in names if name in view.everything}
     return {name: why for name, why in reasons.items() if why}
 
 

@@ -46,7 +46,7 @@ class CallerTools(msgspec.Struct, frozen=True):
 
     def find(self, name: str) -> JsonObject | None:
         """Find a tool of the caller by the caller's name for it, or by its safe name for providers."""
-        original = self.names.original(name) or name
+        original = self.names.original_name(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
@@ -56,7 +56,8 @@ class CallerTools(msgspec.Struct, frozen=True):
         same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         caller_names = [str(tool["name"]) for tool in self.tools]
         return {
-            name: name if same and names.original(name) in (None, name) else names.safe(name) for name in caller_names
+            name: name if same and names.original_name(name) in (None, name) else names.safe_name(name)
+            for name in caller_names
         }
 
     def original_definitions(self, target: ToolFormat, names: Names) -> list[Original]:
@@ -84,7 +85,7 @@ def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools)
     report = [loss for loss in read.report if loss not in conversion_losses]
     for tool in read.tools:
         name = name_of(tool)
-        entry = visible.find(visible.names.original(name) or name)
+        entry = visible.find(visible.names.original_name(name) or name)
         if entry is None:
             if name in caller_tools:
                 why = f"two tools have the name {name[:128]!r}, so that calls would be ambiguous: rename one of them"
@@ -119,7 +120,7 @@ def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerT
 
 def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
     """Report a tool of the request whose arguments differ from those of the gateway's tool with the same name."""
-    if _arguments(tool) == _arguments(entry.decoded):
+    if _arguments(tool) == _arguments(entry.decoded_definition):
         return []
     why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
     return [Loss(name, "", "name", Action.DROPPED, why)]

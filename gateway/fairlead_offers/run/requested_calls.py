@@ -65,7 +65,7 @@ def read_few_calls(
     if len(body) > SMALL:
         return None
     request = decode(body, ToolCallsBody)
-    visible = catalogs.compiled(catalog, request.tier)
+    visible = catalogs.compiled_tools(catalog, request.tier)
     if visible is None or request.message is None or request.stream is not None or request.tools is not None:
         return None
     calls = message_format(find_format(request.format).name).parse_calls(request.message)
@@ -93,7 +93,7 @@ def plan_requested_calls(
 ) -> tuple[VisibleTools, list[Planned]]:
     """Match the calls of a parsed body to their tools. Raises Problem."""
     format_ = find_format(request.format)
-    visible = catalogs.visible(catalog, request.tier)
+    visible = catalogs.visible_tools(catalog, request.tier)
     if (request.message is None) == (request.stream is None):
         raise Problem(INVALID_ARGUMENTS, "the body must have either message or stream")
     if request.stream is None:
@@ -161,7 +161,7 @@ def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> P
         arguments = restore_names(arguments, others)
     raw = encode(arguments)
     if raw.find(b"null") >= 0:  # most arguments have no null, and need not be compared to the schema
-        schema = entry.decoded.get("inputSchema")
+        schema = entry.decoded_definition.get("inputSchema")
         raw = encode(un_null(arguments, schema)) if isinstance(schema, dict) else raw
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
@@ -170,7 +170,7 @@ def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> P
 
 def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> str:
     """Exposed name or id of the tool that a call names, if there is such a tool."""
-    return request.names.get(call.name) or visible.names.original(call.name) or call.name
+    return request.names.get(call.name) or visible.names.original_name(call.name) or call.name
 
 
 def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:

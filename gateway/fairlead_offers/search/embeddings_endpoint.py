@@ -60,7 +60,7 @@ class EndpointEmbedder:
             raise NotDone(str(error)) from error
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        new = self._query_vectors.lacking(queries)
+        new = self._query_vectors.missing_from_cache(queries)
         if new and time.monotonic() - self._failed_at < COOL_DOWN:
             return ()
         instruction = self._config.instruction

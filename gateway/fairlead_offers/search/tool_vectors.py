@@ -202,7 +202,7 @@ class ToolVectors:
             try:
                 made = await self.embedder.tools([*missing.values()]) if missing else []
             except NotDone as error:
-                pause = backoff.after(0)
+                pause = backoff.delay_after(0)
                 log.warning(
                     "Tools are searched by words only, because %s could not make vectors; retrying in %.0f s: %s",
                     self.embedder.name,

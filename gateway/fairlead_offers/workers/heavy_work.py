@@ -5,8 +5,8 @@ fail, the thread does everything. The thread has a bounded queue.
 
 The thread and the event loop share the interpreter lock, so work that takes over half a millisecond must pause with
 `with_pauses`; otherwise calls in flight would wait until the interpreter takes the lock away (its switch interval).
-Work that needs results of processes is a coroutine: its steps run in the thread (`HeavyWork.stepwise`), and between the
-steps it awaits `InProcesses`.
+Work that needs results of processes is a coroutine: its steps run in the thread (`HeavyWork.run_in_steps`), and between
+the steps it awaits `InProcesses`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class InProcesses(Generic[Answer]):
             return None
 
 
-async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
+async def run_in_steps(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
     """Run the coroutine that `work` makes, with its steps in the thread. Raises the exceptions of the coroutine, and
     Problem if too much work is waiting.
     """
@@ -204,11 +204,11 @@ class HeavyWork:
         """
         return await self.worker.do(work)
 
-    async def stepwise(self, work: Callable[[], Steps[Result]]) -> Result:
+    async def run_in_steps(self, work: Callable[[], Steps[Result]]) -> Result:
         """Run the coroutine that `work` makes, with its steps in the thread; the coroutine may await `count` and
         `prepare`. Raises the same as `do`.
         """
-        return await stepwise(self.worker, work)
+        return await run_in_steps(self.worker, work)
 
     @property
     def sizes(self) -> Sizes:
@@ -221,8 +221,8 @@ class HeavyWork:
 
     async def count(self, definitions: Mapping[bytes, bytes]) -> Sizes:
         """Count the tokens of raw definitions, passed by key, and return the cache that contains them. Must be awaited
-        in `stepwise`. New definitions are counted in a process, because loading the vocabulary alone would block the
-        event loop for a quarter of a second.
+        in `run_in_steps`. New definitions are counted in a process, because loading the vocabulary alone would block
+        the event loop for a quarter of a second.
         """
         sizes = self.sizes
         new = [key for key in definitions if not sizes.has(key)]
@@ -235,7 +235,7 @@ class HeavyWork:
         return sizes
 
     async def prepare(self, format_: Format, options: Options, definitions: Mapping[str, RawTool]) -> None:
-        """Convert definitions, passed by key, in a process, and cache them. Must be awaited in `stepwise`. Without
+        """Convert definitions, passed by key, in a process, and cache them. Must be awaited in `run_in_steps`. Without
         processes this does nothing, and definitions are converted when they are needed.
         """
         if self.converting is None:

@@ -119,12 +119,12 @@ def _target(operation: Operation, arguments: Members, base: bytes, credential: S
     query = [fixed.decode()] if fixed else []
     own_names = {escape(name) for name in credential.query}
     for parameter, value in _given(operation, arguments, "query"):
-        query += _without(own_names, _query_pairs(parameter, value))
+        query += _without_names(own_names, _query_pairs(parameter, value))
     query += [f"{escape(name)}={escape(value)}" for name, value in credential.query.items()]
     return (f"{path or '/'}?{'&'.join(query)}" if query else path or "/").encode()
 
 
-def _without(names: AbstractSet[str], pairs: list[str]) -> list[str]:
+def _without_names(names: AbstractSet[str], pairs: list[str]) -> list[str]:
     """Remove pairs whose encoded name is one of `names`: an object spread over the query chooses its own names."""
     return [pair for pair in pairs if pair.partition("=")[0] not in names]
 
@@ -132,11 +132,11 @@ def _without(names: AbstractSet[str], pairs: list[str]) -> list[str]:
 def _query_pairs(parameter: OperationParameter, value: Raw) -> list[str]:
     encode = encoder(allow_reserved=parameter.allow_reserved)
     if parameter.media_type:
-        return [f"{escape(parameter.name)}={encode(_written(parameter, value))}"]
+        return [f"{escape(parameter.name)}={encode(_content_text(parameter, value))}"]
     return pairs(parameter.name, value, parameter.style, explode=parameter.explode, encode=encode)
 
 
-def _written(parameter: OperationParameter, value: Raw) -> str:
+def _content_text(parameter: OperationParameter, value: Raw) -> str:
     """Text of a parameter with `content`."""
     return compact(value).decode() if is_json(base_type(parameter.media_type)) else text_of(value)
 
@@ -170,7 +170,7 @@ def _path_value(operation: Operation, name: str, given: dict[str, tuple[Operatio
         raise ArgumentsRefused(f"The argument {argument} is missing: the path {operation.path} needs it")
     parameter, raw = given[name]
     if parameter.media_type:
-        text = escape(_written(parameter, raw))
+        text = escape(_content_text(parameter, raw))
     else:
         value = value_of(raw)
         text = "" if not value else in_path(name, value, parameter.style, explode=parameter.explode)
@@ -212,7 +212,7 @@ def _header_lines(operation: Operation, arguments: Members, credential: SentCred
 
 def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
     if parameter.media_type:
-        text = _written(parameter, raw)
+        text = _content_text(parameter, raw)
     else:
         value = value_of(raw)
         text = "" if value is None else in_path(parameter.name, value, "simple", explode=parameter.explode, encode=str)
@@ -226,11 +226,11 @@ def _cookies(operation: Operation, arguments: Members, credential: SentCredentia
     cookies = []
     for parameter, value in _given(operation, arguments, "cookie"):
         if parameter.media_type:
-            cookies.append(f"{escape(parameter.name)}={escape(_written(parameter, value), _COOKIE)}")
+            cookies.append(f"{escape(parameter.name)}={escape(_content_text(parameter, value), _COOKIE)}")
         else:
             cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_in_cookie)
     own = [f"{name}={value}" for name, value in credential.cookies.items()]
-    return _without({escape(name) for name in credential.cookies}, cookies) + own
+    return _without_names({escape(name) for name in credential.cookies}, cookies) + own
 
 
 def _in_cookie(text: str) -> str:

@@ -90,7 +90,7 @@ def spread(
     the texts of a list or object that does not explode; default: the plain separator of the style.
     """
     if style == "deepObject" and kind_of(raw) in "{[":
-        return [(key, encode(text_of(scalar))) for key, scalar in flattened(name, raw)]
+        return [(key, encode(text_of(scalar))) for key, scalar in flatten(name, raw)]
     value = value_of(raw)
     if isinstance(value, str):
         return [(name, encode(value))]
@@ -103,7 +103,7 @@ def spread(
     return [(name, (separator or unquote(_SEPARATORS.get(style, ","))).join(encode(text) for text in texts))]
 
 
-def flattened(name: str, raw: Raw) -> list[tuple[str, Raw]]:
+def flatten(name: str, raw: Raw) -> list[tuple[str, Raw]]:
     """Scalars in a value, each with its name as `deepObject` writes it. Raises ArgumentsRefused for values that are
     nested too deeply or have too many scalars: each scalar repeats the names above it.
     """

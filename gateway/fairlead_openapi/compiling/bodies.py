@@ -14,7 +14,7 @@ from fairlead_api.documents.operations import OperationBody, PartEncoding, Style
 from fairlead_mcp.schemas import Schema
 from fairlead_openapi.compiling.media_types import BodyKind, choose, kind_of, to_send
 from fairlead_openapi.compiling.naming import ArgumentNames
-from fairlead_openapi.compiling.parameters import Argument, described
+from fairlead_openapi.compiling.parameters import Argument, with_description
 from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.report import OperationLoss
 from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
@@ -69,8 +69,8 @@ class BodyReader:
     ) -> BodyArguments:
         sent = to_send(media_type)
         if kind == "binary":
-            schema = described({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
-            return self._whole(sent, PortableSchema(schema, frozenset()), required, binary=True)
+            schema = with_description({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
+            return self._whole_body(sent, PortableSchema(schema, frozenset()), required, binary=True)
         if kind in ("text", "other text"):
             return self._text(kind, sent, stated, required)
         source = media.get("schema", True)
@@ -85,13 +85,13 @@ class BodyReader:
             return self._flat(sent, plain, encoding, required)
         if kind != "json" and converted.schema is True:
             converted = PortableSchema({"type": "object"}, frozenset())
-        described_schema = described(converted.schema, stated)
+        described_schema = with_description(converted.schema, stated)
         whole = PortableSchema(described_schema, converted.names, converted.losses)
-        return self._whole(sent, whole, required, encodings=encoding)
+        return self._whole_body(sent, whole, required, encodings=encoding)
 
     def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
-        schema = described({"type": "string", "description": f"Text of {sent}."}, stated)
-        made = self._whole(sent, PortableSchema(schema, frozenset()), required)
+        schema = with_description({"type": "string", "description": f"Text of {sent}."}, stated)
+        made = self._whole_body(sent, PortableSchema(schema, frozenset()), required)
         if kind == "text":
             return made
         loss = OperationLoss(
@@ -99,7 +99,7 @@ class BodyReader:
         )
         return msgspec.structs.replace(made, losses=(loss,))
 
-    def _whole(
+    def _whole_body(
         self,
         sent: str,
         converted: PortableSchema,

@@ -152,7 +152,7 @@ class ParameterReader:
             )
         )
         required = location == "path" or parameter.get("required") is True
-        self._arguments.append(Argument(argument, described(converted.schema, parameter), required))
+        self._arguments.append(Argument(argument, with_description(converted.schema, parameter), required))
         self._definitions |= converted.names
         self._losses += [OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses]
 
@@ -168,7 +168,7 @@ class ParameterReader:
         return style, explode if isinstance(explode, bool) else style == "form"
 
 
-def described(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool:
+def with_description(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool:
     """The schema of a parameter with the parameter's description, deprecation and example."""
     own: Schema = {}
     if description := text(parameter.get("description")):

@@ -260,11 +260,11 @@ def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | Non
         for tool in server.tools:
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
             names = key, tool.name, shown
-            for name in (tool_id(key, tool.shown), f"{key.name}/{tool.shown}"):
+            for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown}"):
                 if name in tools:
                     ambiguous.add(name)
                 tools[name] = names
-            tools[f"{key}/{tool.shown}"] = names
+            tools[f"{key}/{tool.shown_name}"] = names
             if shown is not None:
                 tools[shown] = names
     return {name: names for name, names in tools.items() if name not in ambiguous}

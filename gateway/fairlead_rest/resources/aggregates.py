@@ -65,7 +65,7 @@ def _lines(tallies: Tallies, catalog: SubjectCatalog) -> Iterator[Line]:
         view, info = catalog.of_server(server.key), _info(server.catalog.server_info)
         for tool in server.tools:
             tally = tallies.of(server.key, tool.name)
-            if tally is not None and view is not None and tool.shown in view.everything:
+            if tally is not None and view is not None and tool.shown_name in view.everything:
                 yield line(info.name, info.version, tool.name, tallies.environment, tally)
 
 

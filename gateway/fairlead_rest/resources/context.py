@@ -103,9 +103,9 @@ async def _execute(
         session = recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    visible = services.catalogs.compiled(catalog, execution.tier)
+    visible = services.catalogs.compiled_tools(catalog, execution.tier)
     if visible is None:
-        visible = await services.work.do(lambda: services.catalogs.visible(catalog, execution.tier))
+        visible = await services.work.do(lambda: services.catalogs.visible_tools(catalog, execution.tier))
     entry = (
         visible.find(execution.name)
         or visible.find_hidden(execution.name)

@@ -113,7 +113,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
     floor = catalog.floor(tool)
     quota = catalog.decision(server.key, tool.name).quota
     return Explanation(
-        id=tool_id(server.key, tool.shown),
+        id=tool_id(server.key, tool.shown_name),
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
@@ -146,7 +146,7 @@ def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, 
     matches = [
         (exposed, *merged[exposed])
         for exposed in visible
-        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].shown) == name
+        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].shown_name) == name
     ]
     if len(matches) == 1:
         return matches[0]

@@ -100,7 +100,7 @@ class Checker:
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
-            bounded = self._for(len(value), decoded)
+            bounded = self._choose_validator(len(value), decoded)
             if bounded is None:
                 self.unchecked += 1
                 return None
@@ -130,7 +130,7 @@ class Checker:
             return None
         return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
-    def _for(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
+    def _choose_validator(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
         """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
         large or too deep to be checked in bounded time.
         """

@@ -171,7 +171,7 @@ class Checks:
                 self._large.append(check)
         return check
 
-    def large(self) -> list[ToolCheck]:
+    def take_large(self) -> list[ToolCheck]:
         """Return the new checks of large definitions since the last call. They should be compiled in a thread before
         they are used, to keep the event loop free.
         """

@@ -115,11 +115,11 @@ class _Location:
         self._applied = applied
         self.known_names = ProtectedNames(name for schema in applied for name in _names(schema))
         self._of_members: dict[str, list[Schema]] = {}
-        self._rest = self._under(_OF_THE_REST)
-        self.of_items = self._under(_OF_LISTS)
+        self._rest = self._schemas_under(_OF_THE_REST)
+        self.of_items = self._schemas_under(_OF_LISTS)
         """Schemas of the items, if the value is a list."""
 
-    def _under(self, keywords: Collection[str]) -> list[Schema]:
+    def _schemas_under(self, keywords: Collection[str]) -> list[Schema]:
         return [part for schema in self._applied for _, part in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:

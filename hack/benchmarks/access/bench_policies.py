@@ -158,7 +158,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
         return made
 
     async with Turns(time.process_time) as turns:
-        with Heap(owner=False).building():
+        with Heap(owner=False).pause_collection():
             selection = await in_turns(work())
     return selection, turns.longest * 1000
 

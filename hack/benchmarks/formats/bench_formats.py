@@ -147,7 +147,7 @@ def _pairs(target: Target, every: list[Tool], converted: Converted) -> list[tupl
     for written in converted.tools:
         safe = (written.get("function") or written.get("toolSpec") or written)["name"]
         schema, strict = schema_of(target, written)
-        out.append((originals[str(converted.names.original(safe))], schema, strict))
+        out.append((originals[str(converted.names.original_name(safe))], schema, strict))
     return out
 
 

@@ -120,11 +120,11 @@ class ProbeSchedule:
             del self._hidden[tool]
         for tool in watched:
             self._hidden.setdefault(tool, _HiddenTool(now, now + WATCH_S))
-        times = [self._due(tool) for tool in self._hidden]
+        times = [self._due_at(tool) for tool in self._hidden]
         times += [self._budget.free_at(tool) for tool in self._pending] or [self._round_due]
         return min(times, default=math.inf) - now
 
-    def _due(self, tool: str) -> float:
+    def _due_at(self, tool: str) -> float:
         return max(self._hidden[tool].due, self._budget.free_at(tool))
 
     def next_in_round(self, now: float) -> PlannedProbe | None:
@@ -140,7 +140,7 @@ class ProbeSchedule:
 
     def next_hidden(self, now: float) -> PlannedProbe | None:
         """The probe of a hidden tool that is due now, or None."""
-        due = [(self._due(tool), tool) for tool in self._hidden]
+        due = [(self._due_at(tool), tool) for tool in self._hidden]
         due = [(at, tool) for at, tool in due if at <= now]
         return self._probes[min(due)[1]] if due else None
 

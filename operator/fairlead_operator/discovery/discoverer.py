@@ -142,7 +142,7 @@ class Discoverer:
             state.refresh_requested = False
         self._loss_detector.hold(key, target.endpoint)
         listing = None if state.wants_sign_in or target.api is not None else state.listing
-        if listing is not None and eras.announced(listing.capabilities):
+        if listing is not None and eras.announced_lists(listing.capabilities):
             self._streams.hold(key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential)
         else:
             self._streams.drop(key)

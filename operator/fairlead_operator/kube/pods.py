@@ -95,7 +95,7 @@ class Pods:
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
         """Warnings about pods that are not ready, except warnings that are older than the running container."""
-        warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
+        warnings = ((pod, self.warnings.last_warning(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
         return [
             warning
             for pod, warning in warnings
@@ -108,7 +108,7 @@ class Pods:
 
         In the pod's status, such a container looks like a container that ended by itself.
         """
-        warning = self.warnings.last(name, pod.uid)
+        warning = self.warnings.last_warning(name, pod.uid)
         if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.ends_container:
             return None
         return dataclasses.replace(fault, message=f"{fault.message}; Kubernetes ended it: {warning.note}")
@@ -137,7 +137,7 @@ class PodWarnings:
     def __len__(self) -> int:
         return len(self._last)
 
-    def last(self, pod: ServerKey, uid: str) -> PodWarning | None:
+    def last_warning(self, pod: ServerKey, uid: str) -> PodWarning | None:
         """The last warning about the pod with that UID; None without a warning."""
         warning = self._last.get(pod)
         return warning if warning is not None and warning.uid == uid else None

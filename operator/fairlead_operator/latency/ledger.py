@@ -245,7 +245,7 @@ class Ledger:
         self._pending.clear()
         return moves
 
-    def due(self, now: float, timestamp: str) -> list[State]:
+    def due_documents(self, now: float, timestamp: str) -> list[State]:
         """State documents that have to be written now, with `timestamp` (RFC 3339) as the time of the decisions.
 
         Call `take_stored` after each write; a document that was not written is due again.
@@ -282,7 +282,7 @@ class Ledger:
         server_record = self._servers.get(server)
         return () if server_record is None else self._tool_states(server_record, now)
 
-    def slowest(self, server: ServerKey) -> ToolState | None:
+    def slowest_tool(self, server: ServerKey) -> ToolState | None:
         """Published state of the server's tool with the highest p95; None before the first figures."""
         server_record = self._servers.get(server)
         states = () if server_record is None else server_record.published.values()

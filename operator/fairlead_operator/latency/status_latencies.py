@@ -36,7 +36,7 @@ class StatusLatencies:
         else:
             self._pending.pop(server, None)
 
-    def due(self, now: float) -> list[ServerKey]:
+    def due_servers(self, now: float) -> list[ServerKey]:
         """Servers whose status has to show new figures now."""
         due = [key for key in self._pending if now - self._shown_at[key] >= self._every]
         for key in due:

@@ -160,7 +160,7 @@ def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicy
     verdicts = {
         ConditionType.ACCEPTED: reviewed.accepted,
         ConditionType.PARTIALLY_INVALID: reviewed.partially_invalid,
-        ConditionType.CONFLICTED: reviewed.conflicted,
+        ConditionType.CONFLICTED: reviewed.conflict_verdict,
     }
     return ToolPolicyStatus(
         conditions=conditions(verdicts, stored.conditions, generation, now),

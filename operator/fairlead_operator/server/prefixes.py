@@ -189,7 +189,9 @@ class Prefixes:
         """
         if self._retention <= 0 or (self._reserved_for(prefix) or key) != key:
             return set()
-        self._reservations[prefix] = Reservation(key, self._until(self._retention), self._monotonic() + self._retention)
+        self._reservations[prefix] = Reservation(
+            key, self._time_in(self._retention), self._monotonic() + self._retention
+        )
         self._changed()
         return self._enforce_limits()
 
@@ -255,7 +257,7 @@ class Prefixes:
             try:
                 remaining = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
             except (ValueError, OverflowError):  # empty, because the owner existed; or edited by hand
-                remaining, until = self._retention, self._until(self._retention)
+                remaining, until = self._retention, self._time_in(self._retention)
             remaining = min(max(remaining, SKEW_S), self._retention)
             self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + remaining))
         self._enforce_limits()
@@ -289,7 +291,7 @@ class Prefixes:
         names = {"OWNER": holder.namespace, "PREFIX": prefix}
         return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
 
-    def _until(self, seconds: float) -> str:
+    def _time_in(self, seconds: float) -> str:
         """The time `seconds` from now, in RFC 3339."""
         return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

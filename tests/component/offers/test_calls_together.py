@@ -52,7 +52,7 @@ def run(gateway: Gateway, names: list[str], at_once: int) -> asyncio.Task[list[C
     """Start calls of tools with these names, whose arguments are their positions."""
     services = gateway.rest.services
     subject = services.catalogs.seen_by(ANONYMOUS)
-    visible = services.catalogs.visible(subject, None)
+    visible = services.catalogs.visible_tools(subject, None)
     calls = [ModelCall(f"call_{n}", name, {"n": n}) for n, name in enumerate(names)]
     planned: PlannedCalls = planned_calls(subject, visible, "openai", calls)
     holding = services.caller.holding(Origin())

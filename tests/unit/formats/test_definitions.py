@@ -142,7 +142,7 @@ def test_a_bad_tool_never_fails_the_rest(format_name: str) -> None:
         {"name": ""},
     ]
     converted = find(format_name).convert([*bad, PLAIN])
-    assert [converted.names.original(name) for name in converted.names.backward] == ["read_file"]
+    assert [converted.names.original_name(name) for name in converted.names.originals] == ["read_file"]
     assert [loss.action for loss in converted.report] == [Action.REFUSED] * 3
 
 

@@ -13,9 +13,9 @@ ANY_NAMES = st.lists(st.one_of(st.text(max_size=90), st.text("ab._-/", max_size=
 @given(ANY_NAMES)
 def test_every_name_maps_to_a_safe_one_and_back(originals: list[str]) -> None:
     names = Names(originals)
-    assert {names.original(names.safe(name)) for name in originals} == set(originals)
-    assert all(SAFE.match(names.safe(name)) for name in originals)
-    assert len(names.backward) == len(set(originals))
+    assert {names.original_name(names.safe_name(name)) for name in originals} == set(originals)
+    assert all(SAFE.match(names.safe_name(name)) for name in originals)
+    assert len(names.originals) == len(set(originals))
 
 
 @given(ANY_NAMES)
@@ -26,35 +26,35 @@ def test_the_mapping_does_not_depend_on_the_order(originals: list[str]) -> None:
 
 def test_a_safe_name_keeps_itself_even_when_another_would_shorten_to_it() -> None:
     names = Names(["a.b", "a_b"])
-    assert names.safe("a_b") == "a_b"
-    assert names.safe("a.b").startswith("a_b_")
+    assert names.safe_name("a_b") == "a_b"
+    assert names.safe_name("a.b").startswith("a_b_")
 
 
 def test_a_dot_becomes_an_underscore() -> None:
-    assert Names(["files.read"]).safe("files.read") == "files_read"
+    assert Names(["files.read"]).safe_name("files.read") == "files_read"
 
 
 def test_a_leading_digit_or_underscore_gets_a_letter_before_it() -> None:
     names = Names(["2d_plot", "_private"])
-    assert (names.safe("2d_plot"), names.safe("_private")) == ("t_2d_plot", "private")
+    assert (names.safe_name("2d_plot"), names.safe_name("_private")) == ("t_2d_plot", "private")
 
 
 def test_a_name_without_one_safe_character_gets_a_hash_of_its_own() -> None:
     alone = Names(["必应"])
     together = Names(["必应", "搜索"])
-    assert alone.safe("必应") == together.safe("必应") != together.safe("搜索")
+    assert alone.safe_name("必应") == together.safe_name("必应") != together.safe_name("搜索")
 
 
 def test_two_long_names_of_one_beginning_stay_two() -> None:
     first = "x" * 70
     second = "x" * 71
     names = Names([first, second])
-    assert names.safe(first) != names.safe(second)
-    assert len(names.safe(first)) == 64
+    assert names.safe_name(first) != names.safe_name(second)
+    assert len(names.safe_name(first)) == 64
 
 
 def test_an_unknown_safe_name_has_no_original() -> None:
-    assert Names(["a"]).original("b") is None
+    assert Names(["a"]).original_name("b") is None
     assert "b" not in Names(["a"])
 
 
@@ -86,7 +86,7 @@ def test_names_beside_others_leave_those_as_they_are() -> None:
     both = Names.extend(first, ["a_b", "c", "a/b"])
     assert both.forward.items() >= first.forward.items()
     assert len(set(both.forward.values())) == 4
-    assert both.original(both.safe("a_b")) == "a_b"
+    assert both.original_name(both.safe_name("a_b")) == "a_b"
 
 
 def test_the_name_behind_the_prefix_of_a_server_is_compared_by_itself() -> None:

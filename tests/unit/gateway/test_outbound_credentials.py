@@ -364,7 +364,7 @@ async def test_no_key_is_kept(kind: Any) -> None:
 
 
 def test_a_mask_knows_the_token_of_one_request_too() -> None:
-    mask = Mask(None).adding("Bearer abcdefgh")
+    mask = Mask(None).with_value("Bearer abcdefgh")
     assert mask.text("you sent Bearer abcdefgh, abcdefgh is bad") == "you sent [credential], [credential] is bad"
     assert "abcdefgh" not in repr(CallCredential(b"alice", AccessToken.bearer("abcdefgh", 1.0, frozenset())))
 

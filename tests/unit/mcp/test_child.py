@@ -313,7 +313,7 @@ async def test_a_process_that_fetches_is_not_silent_until_nothing_more_arrives()
     child = host.get("a", SPEC)
     for _ in range(50):
         await asyncio.sleep(1)
-        launcher.launched[0].written += 100_000
+        launcher.launched[0].written_bytes += 100_000
         assert not child.program.silent
     await asyncio.sleep(21)
     assert child.program.silent

@@ -90,10 +90,10 @@ def test_a_server_hears_why_its_client_is_not_asked(features: bytes | None, para
 def test_the_text_alone_is_enough() -> None:
     first = UrlElicitation("https://pages.example/x", "Connect")
     other = UrlElicitation("https://pages.example/y", "Pay!")
-    assert url_elicitation.described([first]) == (
+    assert url_elicitation.describe_pages([first]) == (
         "Connect. Open https://pages.example/x in a browser, then call again."
     )
-    both = url_elicitation.described([first, other])
+    both = url_elicitation.describe_pages([first, other])
     assert all(text in both for text in ("Connect. https://pages.example/x", "Pay! https://pages.example/y"))
 
 

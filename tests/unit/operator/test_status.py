@@ -13,7 +13,7 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint,
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.condition_assembly import ready
+from fairlead_operator.condition_assembly import ready_verdict
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.announcements import condition_announcements
 from fairlead_operator.server.status import Facts, Verdicts, build_status
@@ -66,7 +66,7 @@ def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
         ConditionType.VERIFIED,
     )
     given = dict(zip(kinds, verdicts, strict=True))
-    assert ready({**given, ConditionType.CALIBRATED: BAD}) == result
+    assert ready_verdict({**given, ConditionType.CALIBRATED: BAD}) == result
 
 
 def with_status(server: McpServer, status: McpServerStatus) -> McpServer:

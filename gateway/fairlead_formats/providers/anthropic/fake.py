@@ -45,7 +45,7 @@ class AnthropicApi:
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         violation = next(self._threads.faults(request, headers), None) or fault(
-            self._threads.whole(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
+            self._threads.with_thread(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
         )
         if violation is None:
             return None
@@ -62,7 +62,7 @@ class AnthropicApi:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         blocks = _decode_inputs(_blocks(turn, number))
         head = _head(number, request)
         self._threads.store(request, head["id"], blocks)

@@ -56,7 +56,7 @@ class BedrockApi:
         kind = "exception" if name.endswith("Exception") else "event"
         return write_message(name, json.dumps(payload).encode(), kind)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         content: list[dict[str, Any]] = [_thought(number, text) for text in turn.thoughts]
         if turn.text:
             content.append({"text": turn.text})

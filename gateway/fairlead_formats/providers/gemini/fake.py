@@ -57,7 +57,7 @@ class GeminiApi:
     def stream_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         parts = [*_thoughts(turn), *([{"text": turn.text}] if turn.text else []), *_calls(turn, number)]
         if turn.thoughts and not turn.calls and parts:
             parts[-1] = {**parts[-1], "thoughtSignature": signature(number)}

@@ -39,7 +39,7 @@ class ChatApi:
     def stream_event(self, data: str) -> str:
         return f"data: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
         if turn.calls and _uses_functions(request):
             message["function_call"] = {"name": turn.calls[0].name, "arguments": turn.calls[0].text}

@@ -76,7 +76,7 @@ class ResponsesApi:
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         return json.dumps(self._answer(turn, number, request)).encode()
 
     def _answer(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> dict[str, Any]:

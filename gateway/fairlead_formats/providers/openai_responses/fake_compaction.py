@@ -64,7 +64,7 @@ class CompactionApi:
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         """All messages of users, and one item in place of all other items."""
         before = self._stored.responses.get(str(request.get("previous_response_id")))
         client_input = request.get("input") or []

@@ -27,7 +27,7 @@ from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import requested_level
 from fairlead_gateway.calls.results.cache import META_CACHE, CachedResult
-from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cache_hints
+from fairlead_gateway.calls.results.outputs import CACHEABLE, outcome_for_client, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import Subscriber
@@ -186,7 +186,7 @@ class ToolCall(AttemptOwner):
         self._following = None
         try:
             outcome = translate.answer(route, self.request, cached.result, from_modern=cached.modern)
-            outcome = present(route, self.request.method, outcome)
+            outcome = outcome_for_client(route, self.request.method, outcome)
             result = translate.with_meta(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(cached) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
         except ANSWER_ERRORS as error:
@@ -301,7 +301,7 @@ class ToolCall(AttemptOwner):
         elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
         if route.uris is not None or route.verify is not None or route.checks_output:
-            outcome = present(route, request.method, outcome)
+            outcome = outcome_for_client(route, request.method, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
             key, self._key = self._key, None
             self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
@@ -324,7 +324,7 @@ class ToolCall(AttemptOwner):
 
     def give_up(self, error: Exception) -> None:
         if isinstance(error, HandshakeRefused):
-            error = error.by(str(self.route.server.key))
+            error = error.with_server(str(self.route.server.key))
         if isinstance(error, RpcError) and self.route.shape is not None:
             error = self.route.shape.show_error(error)
         if isinstance(error, RpcError) and not self.attempts.done:

@@ -20,7 +20,7 @@ from fairlead_gateway.calls.results.cache import key_of, scope
 from fairlead_gateway.calls.routes import param_headers
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.sealed.client_capabilities import features_of
-from fairlead_gateway.calls.tasks.client_tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.call_shape import CallShape, MisnamedArgument
 from fairlead_gateway.core.client_message import Rejection
@@ -286,7 +286,7 @@ def check_constraint(call: ClientCall) -> Refusal | None:
         return None
     refusal = bound.refusal(call.request.params.get("arguments"))
     if refusal is not None:
-        call.denied = bound.by
+        call.denied = bound.rule_names
     return refusal
 
 
@@ -444,5 +444,5 @@ def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> Raw
 
 def _capabilities(request: McpRequest, features: bytes | None, *, tasks: bool) -> bytes | None:
     if tasks:
-        return declaring(features)
+        return with_tasks_extension(features)
     return for_method(features or b"{}", request.method) if request.method in EXTENDED else features

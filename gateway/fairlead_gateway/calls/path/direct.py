@@ -227,7 +227,7 @@ class Caller:
             self._dispatcher.record_unresolved(exchange, request, route)
             return Unknown(route.message)
         if call.timeout is not None:
-            route = route.within(call.timeout)
+            route = route.with_time_limit(call.timeout)
         if call.retries is not None:
             allowed = route.server.catalog.limits.retries
             route = route.with_retries(call.retries if allowed is None else min(call.retries, allowed))

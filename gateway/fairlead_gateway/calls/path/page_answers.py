@@ -70,7 +70,7 @@ def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], recorde
     request, route = call.request, call.route
     if not request.modern:
         data = url_elicitation.required_data(pages, new_elicitation_id)
-        rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
+        rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.describe_pages(pages), request.id, data)
         control.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
         return
     state = call.context.repeat_states.seal(

@@ -45,7 +45,7 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
         return outcome  # `_meta` is not an object, so the warning cannot be added
 
 
-def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
+def outcome_for_client(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome of a request for the client: checked, and with the URIs of the endpoint in place of the server's.
 
     Raises NotMcp for a result that must not be passed on (`verbatim_reads`).

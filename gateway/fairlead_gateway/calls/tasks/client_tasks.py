@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.results.outputs import check_output
 from fairlead_gateway.calls.routes.routing import task_route
-from fairlead_gateway.calls.routes.targets import invalid
+from fairlead_gateway.calls.routes.targets import invalid_params
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.translation.errors import detail_of
@@ -83,19 +83,19 @@ class ClientTasks:
         try:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
-            return invalid(request, "params.taskId must be a string")
+            return invalid_params(request, "params.taskId must be a string")
         task = self.ids.open(sealed, identity)
         if task is None and methods.TASKS not in view.resources.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
         route = None if task is None else route_of(self.metrics, view, task, request.method)
         if task is None or route is None:
-            return invalid(request, UNKNOWN)
+            return invalid_params(request, UNKNOWN)
         params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
         if "inputResponses" in params:
             try:
                 responses = _decode_members(params["inputResponses"])
             except jsonrpc.UNREADABLE:
-                return invalid(request, "params.inputResponses must be an object")
+                return invalid_params(request, "params.inputResponses must be an object")
             params["inputResponses"] = Raw(_rekey(responses, sealed, task.id))
         request.params = params
         return route
@@ -271,7 +271,7 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
     return {**members, "_meta": Raw(jsonrpc.encode(meta))}
 
 
-def declaring(declared: bytes | None) -> bytes:
+def with_tasks_extension(declared: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with the tasks extension added."""
     return capabilities.add_extension(declared, methods.TASKS)
 
