@@ -255,7 +255,7 @@ class RequestGuard:
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
-        return functools.partial(self._buffers.unread, agent_name(identity, address))
+        return functools.partial(self._buffers.add_unread, agent_name(identity, address))
 
     def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
         """Record in the audit log that an admitted request has changed the installation."""

@@ -260,7 +260,7 @@ def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | Non
         for tool in server.tools:
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
             names = key, tool.name, shown
-            for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown}"):
+            for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown_name}"):
                 if name in tools:
                     ambiguous.add(name)
                 tools[name] = names
