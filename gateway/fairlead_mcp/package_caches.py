@@ -66,9 +66,9 @@ def _npm_prefix(environment: Mapping[str, str]) -> Path:
     """Return npm's prefix, the folder of global packages: the one that the environment sets, else the one that Node.js
     is in.
     """
-    named = npm_setting(environment, "npm_config_prefix")
-    if named:
-        return Path(named)
+    setting = npm_setting(environment, "npm_config_prefix")
+    if setting:
+        return Path(setting)
     node = shutil.which("node", path=environment.get("PATH"))
     return Path(node).resolve().parent.parent if node else Path(os.devnull)
 
@@ -77,8 +77,8 @@ def npm_cache(environment: Mapping[str, str]) -> Path:
     """Return the folder of npm's cache, without reading npm's configuration files. Raises RuntimeError without a home
     directory.
     """
-    named = npm_setting(environment, "npm_config_cache")
-    return Path(named) if named else _home(environment) / ".npm"
+    setting = npm_setting(environment, "npm_config_cache")
+    return Path(setting) if setting else _home(environment) / ".npm"
 
 
 def npm_setting(environment: Mapping[str, str], variable: str) -> str:

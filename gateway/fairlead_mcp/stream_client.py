@@ -52,8 +52,9 @@ FAILED_AFTER: Final = 3
 REFUSED_SECONDS: Final = 600.0
 """Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
 _LOGGED_LINES: Final = 10
+"""Number of lines of a stream that are logged because they are not MCP messages."""
 _LOGGED_BYTES: Final = 80
-"""Maximum part of such a line that is logged."""
+"""Maximum number of bytes that are logged of a line that is not an MCP message."""
 _LONGEST_WAIT: Final = 1e6
 """Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
@@ -111,8 +112,8 @@ class StreamOpener(ABC):
         return NEVER
 
     async def is_current(self, stream: MessageStream) -> bool:
-        """Whether new requests still belong on this open stream; False if its peer is about to end and there is
-        another one.
+        """Whether new requests still belong on this open stream; False if its peer is about to end and there is another
+        peer.
         """
         return True
 
@@ -157,7 +158,7 @@ class StreamConnection:
         """The open stream; None while it is being opened."""
         self.negotiated: Negotiated | None = None
         """Result of the handshake; None before it."""
-        self.born = 0.0
+        self.negotiated_at = 0.0
         """Time of the handshake."""
         offering = client.side.offering
         self._is_for_one_client = offering is not None
@@ -169,7 +170,7 @@ class StreamConnection:
         )
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         self.left: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        """Why the stream takes no new requests: it has ended, or another one takes them."""
+        """Why the stream takes no new requests: it has ended, or another stream takes them."""
         self._client = client
         self._skipped = 0
 
@@ -261,7 +262,7 @@ class StreamClient:
         """Starts the next check of the open stream (`StreamOpener.is_current`)."""
         self._checks = TaskSet()
         self._retired: set[StreamConnection] = set()
-        """Streams whose requests may still be answered, while another one takes the new requests."""
+        """Streams whose requests may still be answered, while another stream takes the new requests."""
         self._retired_endings = TaskSet()
         self._busy = 0
         self._idle_times: IdleTimes[None] = IdleTimes(policy.idle, self._expire)
@@ -333,7 +334,7 @@ class StreamClient:
     def retry(self) -> None:
         """Open a stream now instead of after the back-off, and reset the back-off.
 
-        Where an attempt is under way, another one follows if it fails.
+        If an attempt is in progress and fails, another attempt follows at once.
         """
         if self.state in (StreamState.BACKOFF, StreamState.FAILED, StreamState.STARTING):
             self._backoff.failures = 0
@@ -411,9 +412,9 @@ class StreamClient:
             failure = ConnectFailed(f"{self.name} cannot be opened ({error})", reason="StartFailed")
         else:
             connection.negotiated = agreed
-            connection.born = self.clock()
-            alone = self._opener.starts_process or self.side.offering is not None
-            self.process = secrets.token_hex(6).encode() if alone else None
+            connection.negotiated_at = self.clock()
+            has_own_process = self._opener.starts_process or self.side.offering is not None
+            self.process = secrets.token_hex(6).encode() if has_own_process else None
             self._enter(StreamState.RUNNING)
             self._mark_idle()  # the request that wanted the stream may have been canceled
             self._schedule_check(connection)
@@ -488,7 +489,7 @@ class StreamClient:
     def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
-            self._fail(error, self.clock() - connection.born)
+            self._fail(error, self.clock() - connection.negotiated_at)
         elif connection in self._retired:
             self._end_retired(connection)
 

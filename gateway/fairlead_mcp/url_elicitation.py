@@ -104,7 +104,7 @@ def is_url_elicitation(method: object, params: object) -> bool:
     return method == METHOD and isinstance(params, Raw) and mode_of(params) == URL
 
 
-def required_by(error: Exception) -> tuple[UrlElicitation, ...]:
+def pages_in_error(error: Exception) -> tuple[UrlElicitation, ...]:
     """Return the pages of the error -32042, at most MAX_ELICITATIONS; empty for other and for malformed errors."""
     if not isinstance(error, RpcError) or error.code != URL_ELICITATION_REQUIRED or error.data is None:
         return ()
@@ -177,7 +177,7 @@ def is_accepted(response: Raw | bytes) -> bool:
         return False
 
 
-def completion(params: object) -> bytes | None:
+def completion_notification(params: object) -> bytes | None:
     """Make `notifications/elicitation/complete` of a server's params; None if they name no elicitation."""
     try:
         members = jsonrpc.decode_object(params) if isinstance(params, Raw) else {}

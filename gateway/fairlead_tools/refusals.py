@@ -127,7 +127,7 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
         named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
         message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
-    pages = url_elicitation.required_by(error)
+    pages = url_elicitation.pages_in_error(error)
     if pages:
         return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.describe_pages(pages))
     return Refusal(UPSTREAM_ERROR, str(error))

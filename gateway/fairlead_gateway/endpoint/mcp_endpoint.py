@@ -104,7 +104,7 @@ class McpEndpoint(HttpService):
         self.identities = access.identities
         # Any program and user of a machine can serve a local page, which is allowed by default. Where calls need no
         # credential, a browser would lend that page the rights of the machine's owner.
-        self._answers_pages = access.allow.names_origins or not access.identities.answers_anybody
+        self._answers_pages = access.allow.has_chosen_origins or not access.identities.answers_anybody
         self.resource = access.resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context

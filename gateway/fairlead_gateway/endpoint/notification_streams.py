@@ -318,7 +318,7 @@ class NotificationStreams:
 
     def complete_elicitation(self, session: bytes, params: Raw) -> None:
         """Notify a legacy session that the elicitation by a web page is complete; no-op without an open stream."""
-        stream, completion = self._of_session.get(session), url_elicitation.completion(params)
+        stream, completion = self._of_session.get(session), url_elicitation.completion_notification(params)
         if stream is not None and completion is not None:
             stream.exchange.notify(completion)
 

@@ -124,7 +124,7 @@ class GetStream:
     def _complete_elicitation(self, params: Raw) -> None:
         """Forward the end of an elicitation: a client that got the error -32042 no longer has a call in progress."""
         client = self._session.client
-        if client is not None and not client.passing and url_elicitation.declares_urls(client.features):
+        if client is not None and not client.is_transient and url_elicitation.declares_urls(client.features):
             self._complete(client.session, params)
 
     def _answer(self, body: bytes) -> None:

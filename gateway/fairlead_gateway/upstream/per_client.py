@@ -164,7 +164,7 @@ class PerClientUpstream(Upstream):
         # the request gets an id from the client's own upstream, which also numbers its handshake
         client = request.client
         client_session = request.session if client is None else client.session
-        if client is not None and client.passing:
+        if client is not None and client.is_transient:
             client_session = None
         try:
             session = self._enter_session(

@@ -229,9 +229,11 @@ def _misspelt_member(message: Message) -> str | None:
     Returns None if there is no such member.
     """
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
-    misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
+    misspelling = _SETUP_MEMBERS.explain_misread(update, "contextUpdate") or _SETUP_MEMBERS.explain_misread(
+        setup, SETUP
+    )
     for tool in (*members(member(update, "tools"), "tools"), *members(setup, "tools")):
-        misspelling = misspelling or _TOOL_MEMBERS.misread(tool, "a tool")
+        misspelling = misspelling or _TOOL_MEMBERS.explain_misread(tool, "a tool")
     return misspelling
 
 

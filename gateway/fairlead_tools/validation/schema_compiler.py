@@ -101,7 +101,7 @@ class Weights:
             self.recursive = True
             return 1
         self._open.add(key)
-        here = sum(self._weight(part, height) for part in self._references.of(schema))
+        here = sum(self._weight(part, height) for part in self._references.targets(schema))
         here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:

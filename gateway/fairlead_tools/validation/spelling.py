@@ -71,7 +71,7 @@ class Spelling:
             if steps + self._gathered - before > self._max_steps:
                 return TOO_INTRICATE
             if isinstance(value, dict):
-                wrong = location.known_names.misread(value, "the object")
+                wrong = location.known_names.explain_misread(value, "the object")
                 if wrong is not None:
                     return wrong
                 pairs = [(child, location.of_member(name)) for name, child in value.items()]
@@ -101,7 +101,7 @@ class Spelling:
             if id(schema) in schemas_by_id:
                 continue
             schemas_by_id[id(schema)] = schema
-            todo.extend(self._references.of(schema))
+            todo.extend(self._references.targets(schema))
             todo.extend(part for _, part in parts(schema, HERE))
         return [*schemas_by_id.values()]
 

@@ -22,7 +22,7 @@ from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import PROCESS_SECONDS, reached_endpoint
-from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
+from fairlead_mcp.server_listing import PackedListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
     UserListing,
@@ -219,7 +219,7 @@ class Discoverer:
         state.only_events = granted.by_events
         state.granted_at = granted.at
         if not granted.by_events:
-            state.listing = KeptListing.of(granted.listing)
+            state.listing = PackedListing.of(granted.listing)
             state.ungated_listing = None  # a running comparison must not replace the user's listing
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
@@ -347,7 +347,7 @@ class Discoverer:
                 outcome = _SignInRequired()
             elif isinstance(outcome, RawListing) and outcome.api is None:
                 outcome = structs.replace(outcome, announced=announced)
-                state.ungated_listing = KeptListing.of(outcome)
+                state.ungated_listing = PackedListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
             listing = await pack_listing(outcome) if isinstance(outcome, RawListing) else None
             self._settle(key, state, outcome, interval, listing)
@@ -373,7 +373,7 @@ class Discoverer:
         """Complete the listing after a capability comparison that outlasted its discovery."""
         state = self._states.get(key)
         if state is not None and state.ungated_listing is not None and state.task is None:
-            state.listing = KeptListing.of(self._comparisons.complete(key, state.ungated_listing.unpack()))
+            state.listing = PackedListing.of(self._comparisons.complete(key, state.ungated_listing.unpack()))
             self._on_result(key)
 
     async def _discover(
@@ -415,14 +415,14 @@ class Discoverer:
         state: DiscoveryState,
         outcome: RawListing | DiscoveryFailure | _SignInRequired,
         interval: float,
-        listing: KeptListing | None = None,
+        listing: PackedListing | None = None,
     ) -> None:
         """Store the outcome of a discovery, and schedule the next one. `listing` is the outcome in packed form."""
         now = self._monotonic()
         jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
         if isinstance(outcome, RawListing):
             self._note_answer(state)
-            state.listing = listing or KeptListing.of(outcome)
+            state.listing = listing or PackedListing.of(outcome)
             state.source = state.target.api
             state.wants_sign_in = False
             state.granted_at = 0.0

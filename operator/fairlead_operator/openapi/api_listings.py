@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
-from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_mcp.server_listing import PackedListing, RawListing
 from fairlead_openapi.compiling.compile import CompileOptions
 from fairlead_openapi.compiling.reading import DocumentRefused
 from fairlead_openapi.compiling.worker import compile_in_worker
@@ -43,7 +43,7 @@ class _Compiled:
     digest: str
     """SHA-256 of the document, hexadecimal."""
     etag: bytes
-    listing: KeptListing | None
+    listing: PackedListing | None
     problem: str = ""
     until: float = float("inf")
     """Monotonic time until which the document is not compiled again."""

@@ -41,12 +41,12 @@ def test_an_id_is_added_for_2025_11_25_and_left_out_for_2026_07_28() -> None:
     "data", [None, b"[]", b"{}", b'{"elicitations":{}}', b'{"elicitations":[1,{"url":2}]}', b"\xff"]
 )
 def test_a_malformed_error_names_no_page(data: bytes | None) -> None:
-    assert url_elicitation.required_by(RpcError(-32042, "m", data)) == ()
+    assert url_elicitation.pages_in_error(RpcError(-32042, "m", data)) == ()
 
 
 def test_pages_beyond_the_limit_are_dropped() -> None:
     data = json.dumps({"elicitations": [PAGE] * 1000}).encode()
-    assert len(url_elicitation.required_by(RpcError(-32042, "m", data))) == url_elicitation.MAX_ELICITATIONS
+    assert len(url_elicitation.pages_in_error(RpcError(-32042, "m", data))) == url_elicitation.MAX_ELICITATIONS
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def ask_person(control: CallControl, error: Exception) -> bool:
     """
     if isinstance(error, GrantFailed):
         return error.sign_in_url != "" and _ask_to_sign_in(control, error)
-    pages = url_elicitation.required_by(error)
+    pages = url_elicitation.pages_in_error(error)
     return bool(pages) and answer_with_pages(control, pages)
 
 

@@ -107,7 +107,7 @@ class Bridge(Generic[CallT]):
         free = self._unused_peers.get((features, person))
         if free:
             return free.pop()
-        return ClientPeer(b"modern-%d" % self._count(), features, passing=True, person=person)
+        return ClientPeer(b"modern-%d" % self._count(), features, is_transient=True, person=person)
 
     def release(self, client: ClientPeer) -> None:
         key = client.features, client.person

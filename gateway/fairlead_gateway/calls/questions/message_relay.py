@@ -110,7 +110,7 @@ class MessageRelay:
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._forward_cancellation(params)
         elif message.method == url_elicitation.COMPLETED and self.opens_pages:
-            completion = url_elicitation.completion(params)
+            completion = url_elicitation.completion_notification(params)
             if completion is not None:
                 self._send(completion)
         return False

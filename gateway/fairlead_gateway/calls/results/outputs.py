@@ -32,7 +32,7 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
     """The outcome, with a warning if its structured content does not match the tool's `outputSchema`."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
-    if outcome.left_out:
+    if outcome.lacks_structured:
         return outcome  # the structured content, which the outputSchema describes, was removed for this client
     wrong = check.result(outcome.result)
     if wrong is None:

@@ -135,7 +135,7 @@ def not_found(request: McpRequest, uri: str) -> Rejection:
 
 def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
-    misread = _REF.misread(ref, "params.ref")
+    misread = _REF.explain_misread(ref, "params.ref")
     if misread is not None:
         return invalid_params(request, misread)
     kind = jsonrpc.decode_text(ref["type"])

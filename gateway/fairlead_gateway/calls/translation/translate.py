@@ -33,7 +33,7 @@ _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 class TranslatedResult:
     """A raw result in the client's era, and its kind: a success, a tool error, a task, or a request for input."""
 
-    __slots__ = ("is_error", "is_task", "left_out", "mended", "needs_input", "result")
+    __slots__ = ("is_error", "is_task", "lacks_structured", "mended", "needs_input", "result")
 
     def __init__(self, result: bytes | Raw, is_error: bool, needs_input: bool = False, is_task: bool = False) -> None:
         self.result = result
@@ -43,7 +43,7 @@ class TranslatedResult:
         """Whether the result is a task (SEP-2663)."""
         self.mended = ""
         """Defect of the server's result that was repaired, because clients would reject it; empty if there was none."""
-        self.left_out = False
+        self.lacks_structured = False
         """Whether `structuredContent` was removed, because the client's revision does not allow its type."""
 
 
@@ -140,7 +140,7 @@ def result(
     if defect:
         # 2026-07-28 allows structured content of any type, so for a modern server this is not a defect
         outcome.mended = "" if from_modern and defect.endswith("`$.structuredContent`") else defect
-        outcome.left_out = left_out
+        outcome.lacks_structured = left_out
     return outcome
 
 
