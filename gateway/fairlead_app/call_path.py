@@ -120,7 +120,7 @@ def server_registry(
         upstream,
         shares=shared.metrics.shares,
         sharing=shared.governance.sharing,
-        lost=outbox.server_lost,
+        on_unreachable=outbox.server_lost,
     )
 
 

@@ -122,14 +122,16 @@ class ModelBreakers:
             )
         trial = not breaker.closed
         if trial and not breaker.try_now(now):
-            raise ModelClosed(f"the model {name} gets no requests for a while: {breaker.why()}", 503, breaker.wait(now))
+            raise ModelClosed(
+                f"the model {name} gets no requests for a while: {breaker.describe_failures()}", 503, breaker.wait(now)
+            )
         return ModelAttempt(self, target, trial=trial)
 
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
         """Models that have failed, with the state and the number of openings of each breaker."""
         now = self._clock()
         for target, guarded in [*self._guarded.items()]:
-            yield target, guarded.state(now), guarded.breaker.opened
+            yield target, guarded.state(now), guarded.breaker.opened_total
 
     def record_success(self, target: ModelTarget) -> None:
         """Count a success of a model, which closes its breaker."""

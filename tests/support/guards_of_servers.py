@@ -321,7 +321,7 @@ EXTENSIONS = (
     Guard(
         "the page of another server at a URI that both have",
         "fairlead_mcp.uris",
-        (("match = _NAMED.fullmatch(uri) if self.part else None", "match = None"),),
+        (("match = _NAMED.fullmatch(uri) if self.prefix else None", "match = None"),),
         f"{AT}/test_apps.py::test_servers_that_share_a_uri_are_each_read_by_their_own_name",
         "assert",
     ),

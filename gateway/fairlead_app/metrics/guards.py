@@ -94,7 +94,7 @@ class GuardCollector(Collector):
         for key, guard in guards.items():
             busy.add_metric([str(key)], guard.busy)
         yield busy
-        opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
+        opened = {str(key): guard.breaker.opened_total for key, guard in guards.items()}
         yield _labelled_counter(
             "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", opened
         )

@@ -79,10 +79,10 @@ class ApiCall(Call):
     __slots__ = (
         "_collected",
         "_idempotent",
-        "_making",
         "_moved",
         "_origin",
         "_read",
+        "_result_task",
         "_sink",
         "_size",
         "over",
@@ -109,7 +109,7 @@ class ApiCall(Call):
         """Data of the events, if the answer is an event stream."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
-        self._making: TaskCall | None = None
+        self._result_task: TaskCall | None = None
         """Task that makes the result of a large answer."""
         self.over = False
         """Whether the exchange has ended: by an answer, an error or `cancel`."""
@@ -139,7 +139,7 @@ class ApiCall(Call):
             self._sink.take_result(result.raw, result.members)
         else:
             self._sink.answer_arrived()
-            self._making = TaskCall(self._make(result), self._sink, "make a result", result.members)
+            self._result_task = TaskCall(self._make(result), self._sink, "make a result", result.members)
 
     def take_error(self, error: Exception) -> None:
         if isinstance(error, ConnectFailed) and self._origin.send_to_other_pod(self):
@@ -153,8 +153,8 @@ class ApiCall(Call):
         return self._size > self.max_bytes
 
     def cancel(self) -> None:
-        if self._making is not None:
-            self._making.cancel()
+        if self._result_task is not None:
+            self._result_task.cancel()
         elif not self.over:
             self.over = True
             if self.pool is not None:

@@ -289,7 +289,7 @@ class HttpCall(Call):
         assert self.session is not None
         last = self._rest_lines[-1] if refused else b""
         try:
-            line = await self.session.authorization.valid(self.request.deadline, last)
+            line = await self.session.authorization.valid_line(self.request.deadline, last)
         except McpError as error:
             text = f"the rest of the answer cannot be fetched: {error}"
             raise ConnectionLost(text, sent=True, received=True) from error

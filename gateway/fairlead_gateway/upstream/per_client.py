@@ -90,7 +90,7 @@ class _Session:
         self.subscriptions = 0
         """Resources that the client is subscribed to."""
         self.counted_for_tasks = False
-        """Whether the session is counted in `PerClientUpstream._with_tasks`."""
+        """Whether the session is counted in `PerClientUpstream._task_sessions`."""
 
     @property
     def has_tasks(self) -> bool:
@@ -137,7 +137,7 @@ class PerClientUpstream(Upstream):
         """Sessions with the credential of a user, by user."""
         self._temporary = 0
         """Number of temporary sessions, which end with their request."""
-        self._with_tasks = 0
+        self._task_sessions = 0
         """Number of sessions without a client that have an open task, or a request in progress that may create one."""
         self._closing = TaskSet()
         self._closed = False
@@ -151,7 +151,7 @@ class PerClientUpstream(Upstream):
         """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
         reserved for calls.
         """
-        return self._with_tasks < max(1, self._max_sessions // 2)
+        return self._task_sessions < max(1, self._max_sessions // 2)
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -340,7 +340,7 @@ class PerClientUpstream(Upstream):
             self._sessions.move_to_end(session)
         if request.tasks and session.client is None and not session.counted_for_tasks:
             session.counted_for_tasks = True
-            self._with_tasks += 1
+            self._task_sessions += 1
         if request.method == SUBSCRIBE:
             session.subscriptions += 1
         elif request.method == UNSUBSCRIBE:
@@ -435,7 +435,7 @@ class PerClientUpstream(Upstream):
 
     def _uncount_tasks(self, session: _Session) -> None:
         session.counted_for_tasks = False
-        self._with_tasks -= 1
+        self._task_sessions -= 1
 
 
 def _task_id(request: UpstreamRequest) -> str:

@@ -126,7 +126,7 @@ class PodPools:
         self._pods: list[ServerPod] = []
         self._receiving: list[ServerPod] = []
         """Pods that get new calls; never empty once `spread` is true."""
-        self.pools_of_any_pod = self._make(self._resolved)
+        self.pools_of_any_pod = self._make(self._resolve_in_turn)
         self._clock = self.pools_of_any_pod.calls.clock
 
     def pick(self) -> ServerPod:
@@ -162,10 +162,10 @@ class PodPools:
             self._pinned.move_to_end(address)
             return pools
 
-        async def only(host: str, port: int) -> list[Address]:
+        async def resolve_to_pod(host: str, port: int) -> list[Address]:
             return [address]
 
-        pools = self._pinned[address] = self._make(only)
+        pools = self._pinned[address] = self._make(resolve_to_pod)
         if len(self._pinned) > MAX_PINNED:
             _, oldest = self._pinned.popitem(last=False)
             self._work.start(_close(oldest, RETIRE_SECONDS), "close pinned")
@@ -220,7 +220,7 @@ class PodPools:
     def _make(self, resolve: Resolve) -> Pools:
         return Pools(self._pool(resolve, self._limit), self._pool(resolve, MAX_CONTROL))
 
-    async def _resolved(self, host: str, port: int) -> list[Address]:
+    async def _resolve_in_turn(self, host: str, port: int) -> list[Address]:
         """Addresses of all pods, in the order in which to try them."""
         addresses = sorted(await self._resolve(host, port))
         self._update_pods(addresses)
@@ -312,10 +312,10 @@ class PodPools:
 
     async def _ping(self, pod: ServerPod, since: float) -> None:
         """Ping a pod that was silent since `since`, and eject it if it does not answer."""
-        health, asked_at = pod.health, self._clock()
+        health, pinged_at = pod.health, self._clock()
         try:
             data = self._listener.ping_data(pod)
-            await pod.pools.control.exchange(data, deadline=asked_at + PING_SECONDS, max_bytes=MAX_PING_BYTES)
+            await pod.pools.control.exchange(data, deadline=pinged_at + PING_SECONDS, max_bytes=MAX_PING_BYTES)
         except McpError as error:  # other errors come from an answer, or from the gateway
             alive = not isinstance(error, Timeout | ConnectionLost | ConnectFailed)
         else:
@@ -324,12 +324,12 @@ class PodPools:
             health.pinging = False
         now = self._clock()
         if alive:
-            if pod.pools.calls.activity().oldest <= asked_at:
+            if pod.pools.calls.activity().oldest <= pinged_at:
                 self.health.concurrent = True
             health.record_answer(now)
             if health.ejected:
                 self._readmit(pod, now)
-        elif now - asked_at > PING_SECONDS + STALLED_SECONDS:
+        elif now - pinged_at > PING_SECONDS + STALLED_SECONDS:
             pass  # the event loop stalled, so the answer may be in a buffer
         elif health.ejected:
             health.eject(now, since, self.health.random())

@@ -243,8 +243,8 @@ class UpstreamFactory:
         side = ClientSide(self._client)
         if client is not None:
             side = ClientSide(self._client, client.offering, client.relay)
-        starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-        policy = StreamPolicy(modern=config.traits.modern, idle=idle, open_seconds=starts)
+        open_seconds = START_SECONDS if opener.starts_process else OPEN_SECONDS
+        policy = StreamPolicy(modern=config.traits.modern, idle=idle, open_seconds=open_seconds)
         link = StreamClient(str(key), opener, policy, side=side)
         return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 

@@ -21,7 +21,7 @@ from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
-from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, UnknownToolAnswer
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
 from fairlead_gateway.limits.buffers import Holding
@@ -270,7 +270,7 @@ class _MessageRun:
             return CallOutcome(None)
         call = DirectCall(entry.name, plan.arguments, plan.timeout, plan.retries, self._result_tokens, plan.recording)
         started = caller.start(origin, self._view, call, self._holding)
-        return CallOutcome(None, 0, started.message) if isinstance(started, Unknown) else started
+        return CallOutcome(None, 0, started.message) if isinstance(started, UnknownToolAnswer) else started
 
 
 async def _outcome(run: StartedCall) -> CallOutcome:

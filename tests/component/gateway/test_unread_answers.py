@@ -203,7 +203,7 @@ async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_ser
             async with crowd(gateway, calling("demo__large"), 6, address=SECOND):
                 await eventually(lambda: "RATE_LIMITED" in outcomes(gateway))
                 [guard] = gateway.registry.guards.values()
-                assert guard.breaker.opened == 0
+                assert guard.breaker.opened_total == 0
                 assert "TIMEOUT" not in outcomes(gateway)
                 assert (await ask(gateway, calling("demo__small"))).status == 200
             await await_no_bytes(gateway)

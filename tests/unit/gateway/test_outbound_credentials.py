@@ -199,14 +199,14 @@ async def test_messages_of_the_gateway_get_a_new_token_once_none_is_cached_or_th
     tokens = credentials(source)
     first = await tokens.acquire(of_jwt(), FOREVER)
     authorization = SessionAuthorization(tokens, first.person, first.line)
-    assert await authorization.valid(FOREVER) == first.line
-    second = await authorization.valid(FOREVER, first.line)
+    assert await authorization.valid_line(FOREVER) == first.line
+    second = await authorization.valid_line(FOREVER, first.line)
     assert source.requests[-1][1] == first.token
     source.tokens.clear()
     assert authorization.line == second, "the newest that is known"
-    third = await authorization.valid(FOREVER)
+    third = await authorization.valid_line(FOREVER)
     assert len({first.line, second, third}) == 3
-    assert await SessionAuthorization().valid(FOREVER, b"") == b""
+    assert await SessionAuthorization().valid_line(FOREVER, b"") == b""
 
 
 async def test_messages_of_the_gateway_go_with_the_newest_token_of_a_person_whose_own_has_expired() -> None:
@@ -217,12 +217,12 @@ async def test_messages_of_the_gateway_go_with_the_newest_token_of_a_person_whos
     late.note(of_jwt(ends=200.0, token="old"))
     source.tokens.clear()
     authorization = SessionAuthorization(late, first.person, first.line)
-    assert await authorization.valid(FOREVER) == first.line
+    assert await authorization.valid_line(FOREVER) == first.line
     with pytest.raises(GrantFailed) as expired:
-        await authorization.valid(FOREVER, first.line)
+        await authorization.valid_line(FOREVER, first.line)
     assert expired.value.cause == SUBJECT_TOKEN_EXPIRED
     late.note(of_jwt(ends=400.0, token="new"))
-    assert await authorization.valid(FOREVER, first.line) != first.line
+    assert await authorization.valid_line(FOREVER, first.line) != first.line
     assert source.requests[-1][0].token == "new"
 
 

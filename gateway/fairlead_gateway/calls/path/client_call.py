@@ -114,7 +114,7 @@ class ClientCall:
         self.dialogs = 0
         """How often a modern client was asked to open pages before it repeated the call."""
         self.selected = False
-        """Whether the part of the result that clients get is selected."""
+        """Whether the part of the result that clients get has been selected already (`CallShape.selection`)."""
         self.waited = False
         """Whether the call has waited for its user to sign in."""
         self.refusal = ""
@@ -334,20 +334,20 @@ def use_cache(call: ClientCall) -> Refusal | None:
     route, context = call.route, call.context
     if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
         return None
-    of_scope = route.cache_scope
+    scope_hash = route.cache_scope
     if route.per_client:
         session = call.own_session
         if session is None:
             return None
-        of_scope = scope(of_scope, session)
+        scope_hash = scope(scope_hash, session)
     credentials = route.binding.credentials
     if credentials is not None:
-        whose = credentials.result_scope(call.exchange.identity)
-        if whose is None:
+        caller_scope = credentials.result_scope(call.exchange.identity)
+        if caller_scope is None:
             return None
-        of_scope = scope(of_scope, whose)
+        scope_hash = scope(scope_hash, caller_scope)
     params = call.request.params
-    call.cache_key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
+    call.cache_key = key_of(scope_hash, params.get("arguments"), params.get("_meta"))
     return None
 
 
@@ -373,9 +373,9 @@ def upstream_request(
 ) -> UpstreamRequest:
     """The upstream request of a call, for a modern or a legacy server.
 
-    `attempts` will send the request: the call's own, or those of its `BridgedCall`. `members` are the params, and are
-    changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client or
-    the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
+    `attempts` will send the request: those of the call, or those of its `BridgedCall`. `members` are the params, and
+    are changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client
+    or the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
 
     Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
     object.
@@ -427,7 +427,7 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
     request, tag = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
-    if request.modern or call.rounds:  # a legacy client was given no `requestState`: its own member is not a tagged one
+    if request.modern or call.rounds:  # a legacy client was given no `requestState`: a member of its own has no tag
         members, tag = affinity.remove_tag(members)
     return members, tag
 

@@ -1,7 +1,8 @@
 """Unanswered requests of servers to clients, and the log levels of client sessions.
 
-A server sends such a request while it executes a request of the client. It is forwarded to the client under a random
-id, which is valid until the client's own request has ended. Only the session that received it may answer it.
+A server sends requests to a client while it executes a request of this client. Each is forwarded to the client under a
+random id, which is valid until the client's own request has ended. Only the session that received the request may
+answer it.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class ClientTasks:
         sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
             self.open_tasks.add(agent_of(exchange), sealed, task.ttl_ms)
-        return _rename(jsonrpc.decode_object(result), task, sealed, route)
+        return _with_sealed_ids(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
         """The answer to a request about a task, with the sealed id in place of the server's.
@@ -153,7 +153,7 @@ class ClientTasks:
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
             self.open_tasks.remove(agent, ref.sealed)
-        return _rename(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
         """Refusal of a call to a tool that always creates a task, if the agent or the server has reached its limit.
@@ -206,7 +206,7 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    params = _rename(members, task, route.task.sealed, route)
+    params = _with_sealed_ids(members, task, route.task.sealed, route)
     if route.uris is not None:
         params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
     return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
@@ -232,7 +232,7 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     return TaskNotice(params, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 
-def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
+def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
     members["taskId"] = Raw(jsonrpc.encode(sealed))
     server_id = task.task_id if route.task is None else route.task.id
     if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
@@ -241,7 +241,7 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
         members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
-        result = _strict(task.result if ref.shape is None else _reshape(ref.shape, task.result))
+        result = _conform(task.result if ref.shape is None else _reshape(ref.shape, task.result))
         members["result"] = Raw(
             check_output(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result
         )
@@ -253,7 +253,7 @@ def _reshape(shape: CallShape, result: Raw) -> Raw:
     return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if shown is None else shown
 
 
-def _strict(result: Raw) -> bytes | Raw:
+def _conform(result: Raw) -> bytes | Raw:
     try:
         return tool_results.conform(result)
     except jsonrpc.UNREADABLE as error:

@@ -106,8 +106,8 @@ class TaskWait:
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the server's task requests input by a message that cannot be read") from error
         self._on_questions()
-        asking = round_trips.InputRequired(questions=questions)
-        return await round_trips.ask_client(self._relay, asking, self.seconds_left())
+        input_required = round_trips.InputRequired(questions=questions)
+        return await round_trips.ask_client(self._relay, input_required, self.seconds_left())
 
     def report_status(self, status: str) -> None:
         self._report(status)

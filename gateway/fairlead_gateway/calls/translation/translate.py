@@ -24,7 +24,7 @@ from fairlead_mcp.server_tasks import RESULT_TYPE
 
 CALL: Final = "tools/call"
 COMPLETE: Final = b'"complete"'
-_COPIED: Final = 64 << 10
+_VIEW_BYTES: Final = 64 << 10
 """Size in bytes from which copying a result takes longer than making a view of it."""
 INPUT_REQUIRED: Final = "input_required"
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
@@ -185,7 +185,7 @@ def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
 def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
     """Add `resultType` and `_meta` to a result that has neither, without parsing it (the common case)."""
     name = eras.META_SERVER_INFO.encode()
-    if len(raw) > _COPIED:
+    if len(raw) > _VIEW_BYTES:
         comma = b"," if b'"' in raw else b""
         added = b'%b"resultType":"complete","_meta":{"%b":%b}}' % (comma, name, server_info)
         return b"".join((memoryview(raw)[: raw.rindex(b"}")], added))
