@@ -88,7 +88,12 @@ class KubeSource:
         store = _DocumentStore(inbox, self._hold)
         try:
             await Informer(
-                self._kube, self._documents, store, on_contact=inbox.note_reachable, on_failure=on_failure, random=self._random
+                self._kube,
+                self._documents,
+                store,
+                on_contact=inbox.note_reachable,
+                on_failure=on_failure,
+                random=self._random,
             ).run()
         finally:
             store.close()

@@ -366,14 +366,14 @@ class McpEndpoint(HttpService):
 
         If the name may be a tool of a starting server, and `retry` is given, the request is held instead.
         """
-        by = None
+        denied_tool = None
         if request.method == CALL:
             if self.held_requests.hold_call(exchange, view, request, retry):
                 return
             name = name_in(request)
             if name is not None and self.context.auditor is not None:
-                by = denial(self.selection, exchange.identity, view, name)
-        self.dispatcher.record_unresolved(exchange, request, route, by)
+                denied_tool = denial(self.selection, exchange.identity, view, name)
+        self.dispatcher.record_unresolved(exchange, request, route, denied_tool)
         self.reject(exchange, route)
 
     def _call_again(self, exchange: HttpExchange, request: McpRequest) -> None:

@@ -24,7 +24,7 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
 )
 """For each attribute, a function that returns its value for all tools of a server; a false value leaves the default."""
 OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
-    {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual}
+    {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual_tools}
 )
 """For each attribute, a function that returns its values for individual tools."""
 

@@ -144,9 +144,9 @@ class ResourceIndex:
             return None if self._is_withheld(self._only_server.server.key, uri) else (self._only_server, uri)
         if uris.scheme_of(uri) in uris.SCHEMES:
             return self._resolve_prefixed(uri) or self._resolve_owner(uri)
-        of_skill = self._skill_files.get(uri)
-        if of_skill is not None:
-            return self._resolve(*of_skill, uri)
+        skill = self._skill_files.get(uri)
+        if skill is not None:
+            return self._resolve(*skill, uri)
         for template, server, item in self._uri_templates:
             if template.matches(uri):
                 return self._resolve(server, item, uri)
@@ -168,7 +168,7 @@ class ResourceIndex:
     def _resolve_prefixed(self, uri: str) -> Resolved | None:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
-        server = None if parts is None else self._by_part.get(parts[0])
+        server = None if parts is None else self._by_prefix.get(parts[0])
         binding = None if server is None else self._bindings.get(server.key)
         if parts is None or server is None or binding is None or self._is_withheld(server.key, parts[1]):
             return None
@@ -178,7 +178,7 @@ class ResourceIndex:
         """The server that has a URI without a prefix; None if several servers have it. Models read such URIs in the
         texts of servers, because servers do not know the prefixes of this gateway.
         """
-        owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
+        owners = self._owners_by_uri.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
         binding = self._bindings.get(owners[0].key) if len(owners) == 1 else None
         return None if binding is None else (binding, uri)
@@ -192,7 +192,7 @@ class ResourceIndex:
         return interfaces is not None and interfaces.withholds(uri)
 
     @cached_property
-    def _by_part(self) -> Mapping[str, Server]:
+    def _by_prefix(self) -> Mapping[str, Server]:
         return {server.catalog.prefix: server for server in self._servers if server.catalog.prefix}
 
     @cached_property
@@ -200,7 +200,7 @@ class ResourceIndex:
         return {server.key: server.uris for server in self._servers if shows_uris(server)}
 
     @cached_property
-    def _names_of_owners(self) -> Mapping[str, list[Server]]:
+    def _owners_by_uri(self) -> Mapping[str, list[Server]]:
         """Servers by the URIs that they list or that their tools and skills reference."""
         owners: dict[str, list[Server]] = {}
         for server in self._servers:

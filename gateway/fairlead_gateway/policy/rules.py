@@ -52,11 +52,11 @@ class RuleSet:
         self.denied_servers: frozenset[ServerKey] = frozenset()
         """Servers that the subject may not see. Requests for them are answered like requests for unknown servers."""
         self.pinned: frozenset[ToolRef] = frozenset()
-        self.ready = False
+        self.is_merged = False
         self.alters = False
         """Whether the policies do more than allow and deny tools, for example restrict arguments or tiers, or set
         limits."""
-        self.open = False
+        self.restricts_nothing = False
         """Whether the policies restrict nothing: every tool is shown, with any arguments, in any tier, without
         limits.
         """
@@ -87,12 +87,12 @@ class RuleSet:
         self.denied_servers = frozenset(denied_servers)
         self.pinned = frozenset(pinned)
         self.alters = any(alters(merged) for merged in self._merged.values())
-        self.open = not (denied_tools or denied_servers or self.alters)
-        self.ready = True
+        self.restricts_nothing = not (denied_tools or denied_servers or self.alters)
+        self.is_merged = True
 
     def merge(self) -> None:
         """Merge the policies without pauses, unless that is done already."""
-        if not self.ready:
+        if not self.is_merged:
             finish(self.merge_in_slices())
 
     def tiers(self, server: ServerKey) -> ServerTiers:
@@ -148,7 +148,7 @@ class RuleSet:
         return floors
 
     @cached_property
-    def manual(self) -> Mapping[ToolRef, str]:
+    def manual_tools(self) -> Mapping[ToolRef, str]:
         """Tools that the gateway's LLM tool loop must not run automatically, each with the reason as a sentence."""
         sentences: dict[ToolRef, str] = {}
         for namespace, merged in self._merged.items():

@@ -90,7 +90,7 @@ class Selection:
         if not self.policies.enforced:
             return self.targets
         views = self.views_of(identity)
-        return self.targets if views.rules.ready and views.rules.open else views
+        return self.targets if views.rules.is_merged and views.rules.restricts_nothing else views
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """Views of a subject with its rule set, even if policies do not restrict the subject."""
@@ -200,7 +200,7 @@ class Selection:
         with these: a tool that only the new list leaves out stays callable for a grace period.
         """
         with self._lock:
-            bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
+            bounded = [each for each in self._of_rules.values() if each.rules.is_merged and each.rules.quotas]
         return {each.rules.names: each.views for each in bounded}
 
 

@@ -54,7 +54,7 @@ class ViewTools:
     everything: Mapping[str, Route]
     hidden: Mapping[str, Hidden]
     pinned: frozenset[str]
-    denied: Callable[[str], str | None]
+    why_denied: Callable[[str], str | None]
     reads: bool
 
 
@@ -83,7 +83,6 @@ class View:
         "_instructions",
         "_listing",
         "base",
-        "denied",
         "escaped_servers",
         "everything",
         "full_view",
@@ -94,6 +93,7 @@ class View:
         "routes",
         "server_info",
         "tier",
+        "why_denied",
     )
 
     def __init__(
@@ -120,7 +120,7 @@ class View:
         self._instructions = cache(target.instructions)
         self.pinned = tools.pinned
         """Tools that limits on the length of lists never cut."""
-        self.denied = tools.denied
+        self.why_denied = tools.why_denied
         """Returns why policies deny a tool by name; None if the tool is unknown or the reason must not be disclosed."""
         self.escaped_servers = escaped_servers
         """Servers whose texts are shown with control characters escaped."""
@@ -253,11 +253,11 @@ class View:
     @property
     def is_joined(self) -> bool:
         """Whether the tool list is already joined."""
-        return self._listing.ready
+        return self._listing.is_joined
 
     def prepare_in_slices(self) -> Generator[None, None, None]:
         """Join the tool list now."""
-        if not self._listing.ready:
+        if not self._listing.is_joined:
             yield from self._listing.join_in_slices()
 
     def lists_as(self, other: View) -> bool:

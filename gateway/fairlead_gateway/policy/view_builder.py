@@ -84,7 +84,7 @@ def tiers_at(
 
 
 class ViewBuilder:
-    """Builds the view of one target for one rule set. The rule set must be merged (`RuleSet.ready`), and must be
+    """Builds the view of one target for one rule set. The rule set must be merged (`RuleSet.is_merged`), and must be
     allowed to see the target.
     """
 
@@ -143,7 +143,7 @@ class ViewBuilder:
             everything=everything,
             hidden=hidden,
             pinned=frozenset(self._pinned),
-            denied=partial(_why_denied, rules, catalog.policies, endpoint),
+            why_denied=partial(_why_denied, rules, catalog.policies, endpoint),
             reads=self._reads(routes),
         )
         target = ViewTarget(
@@ -180,7 +180,7 @@ class ViewBuilder:
             if ref in floors:
                 hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
-                self._hidden[name] = self._attainable(ref[0], hidden)
+                self._hidden[name] = self._drop_unreachable_hints(ref[0], hidden)
             elif route.most_tokens is not None:
                 self._bounds_results = True
 
@@ -198,7 +198,7 @@ class ViewBuilder:
             return None if hidden is None else msgspec.structs.replace(hidden, tier=fastest)
         return Hidden(floor.reason(tier), fastest, 0.0, tier.name, catalog.default is None)
 
-    def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
+    def _drop_unreachable_hints(self, key: ServerKey, hidden: Hidden) -> Hidden:
         """Remove from `hidden` the hints to a tier and an endpoint that would not show the tool to this rule set."""
         policy_tiers, ranks = self._rules.tiers(key), self._catalog.policies.ranks
         if policy_tiers.default is None and policy_tiers.max is None:

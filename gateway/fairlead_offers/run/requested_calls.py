@@ -135,7 +135,7 @@ def _plan(
         entry = visible.find_reader(name)
     if entry is None:
         denial = None if definition is not None else catalog.denial(visible.view, name)
-        denied = None if definition is not None else visible.view.denied(name)
+        denied = None if definition is not None else visible.view.why_denied(name)
         if denied is not None:
             return Planned(call, None, denied=not_allowed(name, denied), denial=denial)
         unready = None if definition is not None else catalog.unready_of_tool(name)

@@ -60,7 +60,7 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
 def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:
     made = select(build(world("get")))
     assert made.views_of(ONE) is made.views_of(ONE)
-    assert not made.views_of(ONE).rules.ready, "that takes milliseconds: it is done in slices"
+    assert not made.views_of(ONE).rules.is_merged, "that takes milliseconds: it is done in slices"
     assert not made.is_built(ONE, MERGED)
 
 

@@ -239,15 +239,16 @@ class Caller:
         return _CapturingExchange(origin, view.tier, self._buffers, holding)
 
     def record_unknown(
-        self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None
+        self, origin: Origin, name: str, arguments: bytes, denied_tool: tuple[ServerKey, str, str] | None
     ) -> None:
         """Record a call of an unknown tool.
 
-        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
+        `denied_tool` is the server, the tool and the reason if the tool exists and a policy hides it from the
+        principal.
         """
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
         self._dispatcher.record_unresolved(
-            _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, by
+            _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, denied_tool
         )
 
     def record_refusal(self, origin: Origin, view: View, name: str) -> None:

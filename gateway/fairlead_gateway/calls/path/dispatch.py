@@ -69,7 +69,7 @@ class Dispatcher:
                 return identified
             if identified is not None:
                 return invalid_params(request, identified)
-            denied = view.denied(name)
+            denied = view.why_denied(name)
             if denied is not None:
                 return invalid_params(request, refusals.not_allowed(name, denied))
             return invalid_params(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
@@ -80,22 +80,23 @@ class Dispatcher:
         exchange: Exchange,
         request: McpRequest,
         rejection: Rejection,
-        by: tuple[ServerKey, str, str] | None = None,
+        denied_tool: tuple[ServerKey, str, str] | None = None,
     ) -> None:
         """Record a request for a name that the view does not have.
 
-        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
+        `denied_tool` is the server, the tool and the reason if the tool exists and a policy hides it from the
+        principal.
         """
         code, method = str(rejection.code), request.method
         context, now = self.context, self.context.clock()
         context.metrics.recorder(method).record(0, code)
         name = name_in(request) or ""
-        server, tool, reason = by or (None, name, rejection.message)
+        server, tool, reason = denied_tool or (None, name, rejection.message)
         if context.auditor is not None:
-            denied = AuditedCall(method, tool, request.params, code, server)
-            context.auditor.record_denial(exchange, denied, reason[:MAX_REASON])
+            audited_call = AuditedCall(method, tool, request.params, code, server)
+            context.auditor.record_denial(exchange, audited_call, reason[:MAX_REASON])
         if context.recent is not None:
-            why = CallRefusal.cut(rejection.message, reason if by else "", hidden=True)
+            why = CallRefusal.cut(rejection.message, reason if denied_tool else "", hidden=True)
             call = AuditedCall(method, name, request.params, code, server)
             remember_other(context.recent, exchange, call, now, why, audited=context.auditor is not None)
 
