@@ -52,7 +52,7 @@ async def result_as(
     upstream, credentials = binding.upstream, binding.credentials
     if credentials is None:
         return await result_of(upstream, request, notify, end_subscription)
-    credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
+    credential = credentials.find_cached(identity) or await credentials.acquire(identity, request.deadline)
     handled_reasons: tuple[str, ...] = ()
     while True:
         request.authorize(credential)

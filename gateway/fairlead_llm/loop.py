@@ -357,7 +357,7 @@ class ToolLoop:
         if self.prepared.request.single_call:
             client_calls.sort(key=lambda call: call.id in inner)  # a stream writes these calls last
             client_calls, dropped_calls = client_calls[:1], client_calls[1:]
-        manual = self.offer.manual if self.offer is not None else {}
+        manual = self.offer.manual_reasons if self.offer is not None else {}
         self._pending = [
             PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
             for call in client_calls[:MOST_NAMED]

@@ -36,9 +36,9 @@ from fairlead_offers.conversion.jobs import (
 )
 from fairlead_offers.job import BULK, LENGTH, ConvertedBody
 from fairlead_offers.results.api_results import API_RESULT, api_result
-from fairlead_offers.results.kept_results import READ, read
 from fairlead_offers.results.selected_results import SELECT, select_part
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
+from fairlead_offers.results.stored_results import READ, read
 from fairlead_offers.search.jobs import EMBED, SEARCH, STORED, VECTORS, embed, search, stored_vectors, take_vectors
 
 JOBS: Final[dict[str, Callable[[bytes], Any]]] = {

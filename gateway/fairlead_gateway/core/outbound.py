@@ -44,7 +44,7 @@ class CallCredentials(Protocol):
         """
         ...
 
-    def cached(self, identity: Identity) -> CallCredential | None:
+    def find_cached(self, identity: Identity) -> CallCredential | None:
         """The credential of a caller; None if it has to be acquired. Raises GrantFailed if the caller cannot get a
         credential.
         """

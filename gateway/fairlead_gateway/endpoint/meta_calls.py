@@ -76,7 +76,7 @@ class MetaCalls:
             self._path.refuse_call(exchange, view, request, unknown, retry)
             return
         if name == EXECUTE_TOOL and full_view is not None:
-            self._dispatcher.context.metrics.meta_call(name)
+            self._dispatcher.context.metrics.count_meta_call(name)
             self._execute(exchange, full_view, request, retry)
         else:
             self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)

@@ -255,7 +255,7 @@ class GrantedListings:
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
         """Read the lists. If the server refuses the token, another one is tried, once. Raises McpError."""
-        token = consent.source.cached(subject) or await consent.source.obtain(subject, for_call=False)
+        token = consent.source.find_cached(subject) or await consent.source.obtain(subject, for_call=False)
         try:
             return await _list_with(consent, token)
         except McpError as error:

@@ -109,19 +109,19 @@ class ServerCredentials(CallCredentials):
         person = self.person(identity)
         if not self.consents:
             return person
-        token = self._source.cached(TokenSubject(person)) if person else None
+        token = self._source.find_cached(TokenSubject(person)) if person else None
         return None if token is None else person + token.header_line
 
-    def cached(self, identity: Identity) -> CallCredential | None:
+    def find_cached(self, identity: Identity) -> CallCredential | None:
         if not (self.exchanges or self.consents):
-            token = self._source.cached(GATEWAY)
+            token = self._source.find_cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
         try:
             subject = self._subject_of(identity)
         except GrantFailed as failure:
             self._observe(identity, failure, 0.0)
             raise
-        token = self._source.cached(subject)
+        token = self._source.find_cached(subject)
         return None if token is None else CallCredential(subject.person, token)
 
     async def acquire(
@@ -177,7 +177,7 @@ class ServerCredentials(CallCredentials):
         elif self.exchanges:
             person = self.person(identity)
             if identity.expires_at <= self._clock():  # the request is a stream or task, which outlives its first token
-                token = self._source.cached(TokenSubject(person))
+                token = self._source.find_cached(TokenSubject(person))
                 if token is not None and (refused is None or token.value != refused.token.value):
                     return CallCredential(person, token)
             identity = self._newest_of(identity, person)
@@ -205,7 +205,7 @@ class ServerCredentials(CallCredentials):
         return CallCredential(subject.person, token)
 
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
-        token = self._source.cached(TokenSubject(person))
+        token = self._source.find_cached(TokenSubject(person))
         if token is not None and token.header_line != refused:
             return token.header_line
         identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF

@@ -1,7 +1,7 @@
 """Provides access tokens for one server: from the cache, or by a grant that all concurrent callers of a person share.
 
     source = TokenSource(settings, credential, access)
-    token = source.cached(subject) or await source.obtain(subject)
+    token = source.find_cached(subject) or await source.obtain(subject)
     ...                                                       # the server answers 401
     token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
 
@@ -120,7 +120,7 @@ class TokenSource:
     def __repr__(self) -> str:
         return f"<TokenSource of {self._access.server_url}: {len(self._cache)} tokens, {len(self._pending)} grants>"
 
-    def cached(self, subject: TokenSubject) -> AccessToken | None:
+    def find_cached(self, subject: TokenSubject) -> AccessToken | None:
         """The person's cached token; None if there is no valid one."""
         if self._for_gateway:
             return self._get(GATEWAY.person, GATEWAY.expires_at)
@@ -174,7 +174,7 @@ class TokenSource:
         """Why a person has to sign in before a call; empty if that is not necessary. `grant` is the stored grant."""
         if self.refuses(person):
             return f"{self._access.server} refuses the access tokens of your sign-in"
-        if self.cached(TokenSubject(person)) is not None or isinstance(self._grants, GrantFailed):
+        if self.find_cached(TokenSubject(person)) is not None or isinstance(self._grants, GrantFailed):
             return ""
         return self._grants.sign_in_problem(person, grant)
 
@@ -183,7 +183,7 @@ class TokenSource:
         value, at = self._refused.get(person, ("", 0.0))
         if not value or at + REFUSED_SECONDS <= self._access.monotonic():
             return False
-        token = self.cached(TokenSubject(person))
+        token = self.find_cached(TokenSubject(person))
         return token is None or token.value == value
 
     def forget(self, person: bytes) -> None:

@@ -116,7 +116,7 @@ class SubjectCatalog:
         """
         return denial(self._selection, self.identity, view, name)
 
-    def of_server(self, key: ServerKey) -> View | None:
+    def server_view(self, key: ServerKey) -> View | None:
         """View of one server; None if the subject may not see the server."""
         return self._views.get(server_target(key))
 
@@ -169,7 +169,7 @@ Cached = TypeVar("Cached", bound=HasView)
 
 class ViewCache(Generic[Cached]):
     """Cache of values that are made from views of the served snapshot, with least-recently-used eviction. Only the
-    worker thread may use it, except for `cached`.
+    worker thread may use it, except for `find_cached`.
     """
 
     def __init__(self, make: Callable[[View, Snapshot], Cached], max_values: int) -> None:
@@ -183,7 +183,7 @@ class ViewCache(Generic[Cached]):
         """Return the value for a tier's view; None stands for the default tier. Raises Problem."""
         view = catalog.view(tier)
         if self._snapshot is not catalog.snapshot:
-            self._items = OrderedDict()  # first, so that `cached` never finds items of another snapshot
+            self._items = OrderedDict()  # first, so that `find_cached` never finds items of another snapshot
             self._snapshot = catalog.snapshot
         item = self._items.get(id(view))  # no other view can get this id, because the cached value keeps the view alive
         if item is None:
@@ -194,7 +194,7 @@ class ViewCache(Generic[Cached]):
             self._items.move_to_end(id(view))
         return item
 
-    def cached(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
+    def find_cached(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
         """Value for a tier's view if it is made already, else None. For the event loop."""
         if self._snapshot is not catalog.snapshot:
             return None
@@ -232,7 +232,7 @@ class SubjectCatalogs:
 
     def compiled_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
         """Visible tools of a tier if they are compiled already, else None. For the event loop."""
-        return self._views.cached(catalog, tier)
+        return self._views.find_cached(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]

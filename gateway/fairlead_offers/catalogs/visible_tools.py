@@ -190,7 +190,7 @@ class VisibleTools:
         return {entry.key: entry for entry in self.entries}
 
     @cached_property
-    def catalog(self) -> str:
+    def catalog_hash(self) -> str:
         """Hash over the definitions of all tools, by which the search process recognizes an indexed catalog."""
         return catalog_hash(self.by_key)
 

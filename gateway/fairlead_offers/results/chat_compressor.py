@@ -76,14 +76,14 @@ class ChatCompressor:
         compressed = self._compressed.get(key)
         if compressed is not None:
             self._compressed.move_to_end(key)
-            self._counts.compressions("cache")
+            self._counts.count_compression("cache")
             return compressed
         try:
             texts = await self._request(question, sources, budget_tokens)
         except CompressionFailed:
-            self._counts.compressions("failed")
+            self._counts.count_compression("failed")
             raise
-        self._counts.compressions("model")
+        self._counts.count_compression("model")
         self._remember(key, texts)
         return texts
 

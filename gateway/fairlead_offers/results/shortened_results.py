@@ -77,8 +77,11 @@ def shorten_result(long: LongResult) -> ShownResult:
     meta = meta if isinstance(meta, dict) else {}
     if _size(meta) > long.tokens:
         meta = {name: value for name, value in meta.items() if name.startswith(_RESERVED_PREFIXES)}
-    facts = {"kept": not long.lost, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
-    shortened["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **facts}}
+    facts = {"kept": not long.unstored_reason, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
+    shortened["_meta"] = {
+        **meta,
+        META_KEPT: {**({"id": long.id} if not long.unstored_reason else {"reason": long.unstored_reason}), **facts},
+    }
     return ShownResult(total_tokens, msgspec.json.encode(shortened), length)
 
 
@@ -133,7 +136,7 @@ def _content(
     """Blocks that the model sees, and the number of their tokens."""
     text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long, result, text) if long.linked and not long.lost else None
+    link = _link(long, result, text) if long.linked and not long.unstored_reason else None
     media, left = _media(blocks, long.tokens - (_size(link) if link else 0))
     note = _note(long, size)
     described = cut_to_tokens("\n".join(shape(result)), left // 4)
@@ -152,8 +155,9 @@ def _content(
 
 def _note(long: LongResult, total_tokens: int) -> str:
     size = f"This result has about {total_tokens:,} tokens, of which at most {long.tokens:,} are shown."
-    if long.lost:
-        return f"{size} The rest is lost ({long.lost}): call the tool so that it returns less, if it allows that."
+    if long.unstored_reason:
+        why = long.unstored_reason
+        return f"{size} The rest is lost ({why}): call the tool so that it returns less, if it allows that."
     return f"{size} The whole result is stored as {long.id}: {long.reader}."
 
 

@@ -32,7 +32,7 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
-from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.planned_calls import CallOutcome, PlannedCall, PlannedCalls
 from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import SMALL
@@ -48,7 +48,7 @@ FEW: Final = 16
 
 def read_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
-) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
+) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]]:
     """Parse a body of `/v1/tool-calls` and plan its calls. Raises Problem for an invalid body, message or format."""
     request = decode(body, ToolCallsBody)
     visible, planned = plan_requested_calls(catalogs, catalog, request)
@@ -57,7 +57,7 @@ def read_calls(
 
 def read_few_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
-) -> tuple[ToolCallsBody, VisibleTools, list[Planned]] | None:
+) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]] | None:
     """Like `read_calls`, for the event loop. Returns None if the worker thread has to do it, because it may take long:
     for a long body, a stream, tools of the caller, if the tools of the view have not been compiled yet, or as
     `can_match_at_once` says. Raises Problem.
@@ -90,7 +90,7 @@ def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:
 
 def plan_requested_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, request: ToolCallsBody
-) -> tuple[VisibleTools, list[Planned]]:
+) -> tuple[VisibleTools, list[PlannedCall]]:
     """Match the calls of a parsed body to their tools. Raises Problem."""
     format_ = find_format(request.format)
     visible = catalogs.visible_tools(catalog, request.tier)
@@ -123,9 +123,9 @@ def _plan(
     visible: VisibleTools,
     call: ModelCall,
     caller_tools: CallerTools | None,
-) -> Planned:
+) -> PlannedCall:
     if call.kind == CUSTOM:  # tools of the gateway do not accept freeform text as arguments
-        return Planned(call, None, client_runs=call.valid, client_definition={"name": call.name})
+        return PlannedCall(call, None, client_runs=call.valid, client_definition={"name": call.name})
     name = _name_of(request, visible, call)
     entry = visible.find(name) or visible.find_hidden(name)
     definition = None
@@ -137,11 +137,11 @@ def _plan(
         denial = None if definition is not None else catalog.denial(visible.view, name)
         denied = None if definition is not None else visible.view.why_denied(name)
         if denied is not None:
-            return Planned(call, None, denied=not_allowed(name, denied), denial=denial)
+            return PlannedCall(call, None, refusal=not_allowed(name, denied), denial=denial)
         unready = None if definition is not None else catalog.unready_of_tool(name)
         if unready is not None:
-            return Planned(call, None, unready=unready)
-        return Planned(
+            return PlannedCall(call, None, unready=unready)
+        return PlannedCall(
             call,
             None,
             client_runs=call.valid and (caller_tools is None or definition is not None),
@@ -152,10 +152,10 @@ def _plan(
     return _plan_tool(request, call, entry)
 
 
-def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> Planned:
+def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> PlannedCall:
     """Plan the call of a tool of the gateway."""
     if isinstance(call.arguments, InvalidCall):
-        return Planned(call, entry)
+        return PlannedCall(call, entry)
     arguments, others = call.arguments, entry.other_names
     if others:
         arguments = restore_names(arguments, others)
@@ -165,7 +165,7 @@ def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> P
         raw = encode(un_null(arguments, schema)) if isinstance(schema, dict) else raw
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
-    return Planned(call, entry, raw, None if limit is None else limit / 1000, retries)
+    return PlannedCall(call, entry, raw, None if limit is None else limit / 1000, retries)
 
 
 def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> str:
@@ -198,7 +198,7 @@ async def run_calls(
     return await run_all([partial(run.run_call, plan) for plan in calls], at_once=at_once)
 
 
-def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
+def result_for(plan: PlannedCall, outcome: CallOutcome) -> JsonObject | None:
     """Result for the model; None if the caller runs the call."""
     if outcome.result is not None:
         try:
@@ -209,7 +209,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.client_runs:
         return None
-    message = outcome.unknown_tool_message or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.unknown_tool_message or plan.refusal or f"Unknown tool: {plan.call.wire_name}"
     if plan.similar_name is not None:
         message += f". Did you mean {plan.similar_name}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}
@@ -230,9 +230,9 @@ class _MessageRun:
         self._holding = holding
         self._result_tokens = result_tokens
 
-    async def all_together(self, calls: Sequence[Planned]) -> list[CallOutcome]:
-        """Run calls of servers' tools, all at the same time. They need no tasks: all are started before the first one
-        is awaited.
+    async def all_together(self, calls: Sequence[PlannedCall]) -> list[CallOutcome]:
+        """Run calls of servers' tools, all at the same time. The calls need no tasks, because all calls are started
+        before the first call is awaited.
         """
         runs: list[StartedCall | CallOutcome] = []
         try:
@@ -245,7 +245,7 @@ class _MessageRun:
                     run.cancel()
             raise
 
-    async def run_call(self, plan: Planned) -> CallOutcome:
+    async def run_call(self, plan: PlannedCall) -> CallOutcome:
         """Run one call."""
         if plan.entry is None or plan.entry.server != GATEWAY or not plan.call.valid:
             run = self._start(plan)
@@ -256,8 +256,8 @@ class _MessageRun:
         )
         return CallOutcome(bytes(result), time.monotonic() - began)
 
-    def _start(self, plan: Planned) -> StartedCall | CallOutcome:
-        """Start a call of a server's tool; the outcome of a call that is not run."""
+    def _start(self, plan: PlannedCall) -> StartedCall | CallOutcome:
+        """Start a call of a server's tool. Returns the outcome instead if the call is not run."""
         entry, caller, origin = plan.entry, self._caller, self._origin
         if plan.unready is not None:
             return CallOutcome(refused_result(refusal_of(plan.unready, starts=self._catalogs.starts(plan.unready))))
@@ -278,6 +278,6 @@ async def _outcome(run: StartedCall) -> CallOutcome:
     return CallOutcome(result, run.seconds)
 
 
-def _raw(planned: Planned) -> bytes:
-    arguments = planned.call.arguments
+def _raw(plan: PlannedCall) -> bytes:
+    arguments = plan.call.arguments
     return b"{}" if isinstance(arguments, InvalidCall) else msgspec.json.encode(arguments)

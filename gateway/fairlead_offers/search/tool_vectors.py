@@ -50,8 +50,9 @@ cores, so that the encoder has to work less (CROWDED_COST).
 """
 CROWDED_COST: Final = 50
 """Factor by which the throttle counts a tool more while calls and servers need all cores. The encoder then gets only
-part of a core, so a tool takes many times TOOL_SECONDS, and at INDEXING_SHARE the encoder would slow down one call in
-ten. With this factor, it slows down about one in a hundred, and most tools wait until no tool is called.
+part of a core, so a tool takes many times TOOL_SECONDS, and at INDEXING_SHARE the encoder would slow down a tenth of
+the calls. With this factor, the encoder slows down about a hundredth of the calls, and most tools wait until no tool is
+called.
 """
 EMBED_SECONDS: Final = 600.0
 """Maximum seconds in which the process embeds one batch of tools. The limit is high, because a process with the lowest

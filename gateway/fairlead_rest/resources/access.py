@@ -202,7 +202,7 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
     decision = catalog.decision(key, server_name)
     if not (decision.allowed or query.admin or decision.discloses_reason):
         raise unknown_tool(query.tool, view.find_renamed(query.tool) or did_you_mean(query.tool, view.routes))
-    server_view = catalog.of_server(key)
+    server_view = catalog.server_view(key)
     route = server_view.everything.get(server_name) if server_view is not None else None
     hidden = view.hidden.get(exposed or "") or (
         server_view.hidden.get(server_name) if server_view is not None else None

@@ -17,7 +17,7 @@ from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.call_identity import credential_for
-from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
+from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measurements_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import unknown_tool
 from fairlead_rest.context import RestContext
@@ -117,7 +117,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
-        measured=measured_of(state, snapshot.round_trips.get(server.key)),
+        measured=measurements_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
         no_calls_by=None if quota is None else quota.no_calls_by,
         credential=credential_for(server.catalog, catalog.identity, exchange_allowed),

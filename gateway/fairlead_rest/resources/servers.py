@@ -296,7 +296,7 @@ def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFact
 
 def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) -> ServerDocument:
     """Add members to the document of a server that has answered."""
-    view = catalog.of_server(server.key)
+    view = catalog.server_view(server.key)
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
     discovered, info = server.catalog, server_info(server)

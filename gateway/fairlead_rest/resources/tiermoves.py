@@ -81,7 +81,7 @@ def _visible_moves(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterat
     tiers = frozenset(catalog.tiers)
     for move in moves:
         key, name = move.tool
-        view = catalog.of_server(key)
+        view = catalog.server_view(key)
         route = None if view is None else view.tool_of(key, name)
         left, entered = ([tier for tier in each if tier in tiers] for each in (move.left, move.entered))
         if route is None or route.tool is None or not (left or entered):

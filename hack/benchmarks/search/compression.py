@@ -22,9 +22,9 @@ from math import log1p
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_offers.results.kept_results import OVERHEAD_TOKENS
 from fairlead_offers.results.result_documents import document
 from fairlead_offers.results.session_context import ENCODING_S
+from fairlead_offers.results.stored_results import OVERHEAD_TOKENS
 from fairlead_search.embedding import missing_modules
 from fairlead_search.passage_relevance import scores
 from fairlead_search.passages import Rate, best_passages, write_out

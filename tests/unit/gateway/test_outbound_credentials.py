@@ -147,7 +147,7 @@ def test_agents_are_kept_apart_where_the_server_says_so() -> None:
 async def test_a_caller_without_a_token_is_told_what_to_do(identity: Identity, words: str) -> None:
     source = Source()
     with pytest.raises(GrantFailed, match=words) as refused:
-        credentials(source).cached(identity)
+        credentials(source).find_cached(identity)
     assert refused.value.cause == NO_SUBJECT_TOKEN
     assert "default/box" in str(refused.value)
     with pytest.raises(GrantFailed, match=words):
@@ -160,7 +160,7 @@ async def test_a_token_that_may_not_be_sent_there_reaches_no_source() -> None:
     for credential in (credentials(source, token_url="https://evil/token"), credentials(source)):
         foreign = of_jwt(issuer="https://other")
         with pytest.raises(GrantFailed) as refused:
-            credential.cached(foreign)
+            credential.find_cached(foreign)
         with pytest.raises(GrantFailed):
             await credential.acquire(foreign, FOREVER)
         assert refused.value.cause == ISSUER_NOT_ALLOWED
@@ -169,7 +169,7 @@ async def test_a_token_that_may_not_be_sent_there_reaches_no_source() -> None:
 
 async def test_the_refusal_of_a_destination_says_what_to_set() -> None:
     with pytest.raises(GrantFailed) as refused:
-        credentials(Source(), token_url="https://evil/token").cached(of_jwt())
+        credentials(Source(), token_url="https://evil/token").find_cached(of_jwt())
     assert str(refused.value) == (
         "the server default/box is called with the caller's own identity, and the caller's token of https://issuer may "
         "not be sent to https://evil/token: set issuer of the server to the token's issuer, without tokenURL, or have "
@@ -288,7 +288,7 @@ async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_ca
     tokens = credentials(source, observe=observe)
     alice, late = of_jwt(), of_jwt(ends=50.0)
     with pytest.raises(GrantFailed):
-        tokens.cached(ANONYMOUS)
+        tokens.find_cached(ANONYMOUS)
     with pytest.raises(GrantFailed):
         await tokens.acquire(late, FOREVER)
     source.fails = CONFIGURATION
@@ -423,7 +423,7 @@ async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Ident
     tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
     assert tokens.person(caller) == b""
     with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in") as failed:
-        tokens.cached(caller)
+        tokens.find_cached(caller)
     assert failed.value.cause == SIGN_IN_REQUIRED
     with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in"):
         await tokens.acquire(caller, FOREVER)

@@ -480,7 +480,7 @@ class Attempts(ResponseSink):
     def _take_cached(self, credentials: CallCredentials) -> bool:
         """Take the caller's cached credential; False if it has to be acquired, or the request has failed."""
         try:
-            self._credential = credentials.cached(self._owner.identity)
+            self._credential = credentials.find_cached(self._owner.identity)
         except McpError as error:
             self.reject(error)
             return False

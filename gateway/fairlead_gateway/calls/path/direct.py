@@ -208,7 +208,7 @@ class Caller:
 
     def _request(self, call: DirectCall) -> McpRequest:
         if call.recording is not None:
-            self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
+            self._dispatcher.context.metrics.count_meta_call(EXECUTE_TOOL)
         request = _request(call.name, call.arguments)
         request.result_tokens = call.result_tokens
         request.recording = call.recording

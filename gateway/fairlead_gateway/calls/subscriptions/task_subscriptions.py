@@ -106,7 +106,7 @@ class TaskSubscriptions:
         if max_tokens is None or self._keeper is None or not notice.ended:
             return notice
         request = McpRequest(modern=True, method=GET, id=b"0", params={}, session=None)
-        params = await self._keeper.of_task(exchange.identity, request, route, max_tokens, notice.params)
+        params = await self._keeper.shorten_task_result(exchange.identity, request, route, max_tokens, notice.params)
         return notice._replace(params=bytes(params))
 
     def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:

@@ -29,7 +29,7 @@ COMPRESSED_TOKENS: Final = 6
 """Tokens of the member `compressed`, which marks a passage that a model wrote."""
 
 
-class KeptResult(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """Stored result of a tool call."""
 
     id: str
@@ -40,7 +40,7 @@ class KeptResult(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """Request to read results: the passages that fit `query`, or a part of one result by path, lines or expression."""
 
-    results: list[KeptResult]
+    results: list[StoredResult]
     budget: int
     """Maximum number of tokens of the answer."""
     query: str | None = None
