@@ -127,7 +127,7 @@ async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_r
     assert {answer.status for answer in answers} == {200, 429}
     refused = next(answer for answer in answers if answer.status == 429)
     assert problem(refused) == (429, "RATE_LIMITED")
-    assert "tools are called" in refused.message["detail"]
+    assert "tool calls first" in refused.message["detail"]
 
 
 @contextlib.asynccontextmanager

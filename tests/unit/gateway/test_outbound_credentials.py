@@ -59,7 +59,7 @@ class Source:
         self.fails = ""
         """Cause of the failure to get a token; empty: requests succeed."""
 
-    def cached(self, subject: TokenSubject) -> AccessToken | None:
+    def find_cached(self, subject: TokenSubject) -> AccessToken | None:
         return self.tokens.get(subject.person)
 
     async def obtain(

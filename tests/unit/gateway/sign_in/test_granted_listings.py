@@ -56,7 +56,7 @@ class Listed:
         endpoint = HttpEndpoint(url="http://linear/mcp")
         self.consent = ServerConsent(settings, "uid", endpoint, "", cast("Any", None), cast("Any", self), self.session)
 
-    def cached(self, subject: TokenSubject) -> AccessToken | None:
+    def find_cached(self, subject: TokenSubject) -> AccessToken | None:
         return None
 
     async def obtain(self, subject: TokenSubject, **_: Any) -> AccessToken:
