@@ -18,7 +18,7 @@ from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, 
 from fairlead_client.retry_policy import Retry, failure, handler_failure, refusal_of
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import InvalidCall, read_arguments
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_mcp import tool_results
@@ -117,4 +117,4 @@ def encode_arguments(tool: Tool, arguments: object) -> bytes | InvalidArguments:
     call = arguments if isinstance(arguments, InvalidCall) else read_arguments(arguments)
     if isinstance(call, InvalidCall):
         return InvalidArguments(tool.name, call.reason, (call.reason,))
-    return _encode(un_null(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))
+    return _encode(remove_nulls(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))

@@ -133,7 +133,7 @@ def _number_name(plain: str, taken: set[str]) -> str:
     return candidate
 
 
-def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
+def suggest_name(name: str, visible: Iterable[str]) -> str | None:
     """The visible name that `name` was probably meant to be, or None.
 
     Names that differ only in case and separators are equal. Otherwise the most similar name wins, and the first in

@@ -291,9 +291,9 @@ class ToolLoop:
             self.target.model,
             self._appended,
             injected,
-            usage=provider.stream_usage and counts,
-            first=not self._appended,
-            last=self.tools_disabled,
+            requests_usage=provider.stream_usage and counts,
+            sends_forced_choice=not self._appended,
+            forbids_calls=self.tools_disabled,
         )
         body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
         traced = self.record.begin_round(self.target, body, self.offer.tokens if self.offer is not None else {})

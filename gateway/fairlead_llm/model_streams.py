@@ -71,7 +71,14 @@ class ModelStreams:
         try:
             chat_body = {**body, "model": target.model}
             request = wire.read(msgspec.json.encode(chat_body))
-            usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
+            usage = ModelRound(
+                target.model,
+                (),
+                (),
+                requests_usage=provider.stream_usage,
+                sends_forced_choice=True,
+                forbids_calls=False,
+            )
             path = wire.path(target.model, stream=True)
             answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
         except BadRequest as error:

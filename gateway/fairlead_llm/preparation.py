@@ -201,7 +201,7 @@ class RequestPreparation:
         models = [
             RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
         ]
-        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).narrowed_by(
+        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).combine_with(
             client_request.route.limits
         )
         upper_bound = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)

@@ -122,7 +122,7 @@ class SessionToolbox:
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
         window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
-        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).narrowed_by(self._route.limits)
+        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).combine_with(self._route.limits)
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:

@@ -88,7 +88,7 @@ class Wire:
         except BadRequest as error:
             refused = LlmError(400, str(error), "invalid_request", param=error.param)
             return httpx2.Response(400, content=wire.error_body(refused))
-        out = json.loads(read.body(ModelRound(read.model, usage=True)))
+        out = json.loads(read.body(ModelRound(read.model, requests_usage=True)))
         self.requests.append(out)
         self.losses = [*(read.losses or ())]
         turn = self.turns[len(self.requests) - 1]

@@ -16,7 +16,7 @@ from fairlead_cli.output import Output, first_line, print_json, print_table, pri
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, may_have_tool, servers_of, wait_for
 from fairlead_cli.wording import ready_to_paste, unknown_tool
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_mcp.session import McpSession
 
 SUGGESTS: Final = "Did you mean "
@@ -94,7 +94,7 @@ def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
 
 def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that no tool has."""
-    near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
+    near = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
     return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
 
 

@@ -28,7 +28,7 @@ WRAP: Final = "result"
 
 _HEAD: Final = MIN_DATA
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
-_IN_TEXT: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
+_DATA_URL: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
 _decode = msgspec.json.Decoder().decode
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -155,7 +155,7 @@ class RepeatedContent:
         if mark is None and self._data:
             mark = self._data_mark(value)
             if mark is None and ";base64," in value:
-                return _IN_TEXT.sub(lambda match: self._mark_or(self._data_mark(match[1]), match[0]), value)
+                return _DATA_URL.sub(lambda match: self._mark_or(self._data_mark(match[1]), match[0]), value)
         return self._mark_or(mark, value)
 
     def _data_mark(self, value: str) -> str | None:

@@ -194,7 +194,7 @@ def budget_of(settings: SamplingSettings) -> int | None:
     return None if settings.effort is None else BUDGETS[settings.effort]
 
 
-def as_effort(value: object) -> Effort | None:
+def parse_effort(value: object) -> Effort | None:
     """The effort with this name, in any letter case. `max` is the highest effort; None for an unknown name."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)

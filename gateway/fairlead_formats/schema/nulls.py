@@ -1,6 +1,7 @@
 """Removal of nulls that mean "left out", which strict mode makes models send for optional properties.
 
-Pure module. `un_null` receives the model's arguments and the tool's original schema, before arguments are validated.
+Pure module. `remove_nulls` receives the model's arguments and the tool's original schema, before arguments are
+validated.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def allows_null(schema: Any) -> bool:
     return "$ref" not in schema and "not" not in schema and "allOf" not in schema
 
 
-def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
+def remove_nulls(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
     """A copy of the arguments without nulls that stand for "left out", at every level.
 
     A null is removed if the original schema describes the property, does not require it and does not allow null. All

@@ -26,9 +26,9 @@ def write_enum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes
     kinds = schema.get("type")
     fitting = _values_of_kinds(values, kinds)
     if len(fitting) != len(values):
-        walk.lose(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
+        walk.report_loss(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
     if not fitting:
-        walk.lose(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
+        walk.report_loss(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
         notes.append(constraint_texts.describe("enum", values))
     elif walk.target.string_enums:
         _strings(walk, out, schema, fitting, path, notes)
@@ -60,12 +60,12 @@ def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any],
     if texts and not rest:
         out["enum"] = texts
         if len(texts) != len(values):
-            walk.lose(path, "enum", Action.REWRITTEN, "null among the values became nullable")
+            walk.report_loss(path, "enum", Action.REWRITTEN, "null among the values became nullable")
     elif _are_successive(rest) and not texts and schema.get("type") in ("integer", None):
         out["minimum"], out["maximum"] = min(rest), max(rest)
-        walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
+        walk.report_loss(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
-        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
+        walk.report_loss(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
         notes.append(constraint_texts.describe("enum", values))
 
 
@@ -81,10 +81,10 @@ def _are_successive(values: list[Any]) -> bool:
 def write_const(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `const` as an `enum` with one value."""
     if "enum" in schema:
-        walk.lose(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
+        walk.report_loss(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
         notes.append(constraint_texts.describe("const", schema["const"]))
         return
-    walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
+    walk.report_loss(path, "const", Action.REWRITTEN, "const became an enum of one value")
     write_enum(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
 
 
@@ -100,7 +100,7 @@ def write_pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, no
     if why is None:
         out["pattern"] = text
         return
-    walk.lose(path, "pattern", Action.DESCRIBED, why)
+    walk.report_loss(path, "pattern", Action.DESCRIBED, why)
     notes.append(constraint_texts.describe("pattern", text))
 
 
@@ -109,11 +109,11 @@ def write_pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, pa
     value = schema["patternProperties"]
     faults = {name: why for name in value if (why := _fault(walk, name))}
     for name, why in faults.items():
-        walk.lose(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
+        walk.report_loss(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
         notes.append(constraint_texts.describe("patternProperties", {name: value[name]}))
     depth = walk.depth + 1
     written = {
-        name: walk.node(part, path + pointer("patternProperties", name), depth)
+        name: walk.convert_subschema(part, path + pointer("patternProperties", name), depth)
         for name, part in value.items()
         if name not in faults
     }
@@ -131,7 +131,7 @@ def write_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, not
     if formats is None or schema["format"] in formats:
         out["format"] = schema["format"]
         return
-    walk.lose(
+    walk.report_loss(
         path, "format", Action.DESCRIBED, f"{walk.target.name} does not support the format {schema['format'][:80]}"
     )
     notes.append(constraint_texts.describe("format", schema["format"]))
@@ -143,7 +143,7 @@ def write_min_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, 
     if maximum is None or min_items <= maximum:
         out["minItems"] = min_items
         return
-    walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {maximum} for {walk.target.name}")
+    walk.report_loss(path, "minItems", Action.DESCRIBED, f"minItems is at most {maximum} for {walk.target.name}")
     out["minItems"] = maximum
     notes.append(constraint_texts.describe("minItems", min_items))
 
@@ -170,10 +170,10 @@ def write_bounds(walk: Walk, out: JsonObject, schema: JsonObject, path: str, not
 def _inclusive_bound(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
     bound = schema[keyword]
     if schema.get("type") == "integer":
-        walk.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
+        walk.report_loss(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
         whole = ceil(bound) if step > 0 else floor(bound)
         return whole + step if whole == bound else whole
-    walk.lose(
+    walk.report_loss(
         path,
         keyword,
         Action.DESCRIBED,
@@ -187,13 +187,13 @@ def write_prefix_items(walk: Walk, out: JsonObject, schema: JsonObject, path: st
     """Write `prefixItems` as `items`, with which each item may match any of its schemas. The order is described."""
     parts = schema["prefixItems"]
     rest = schema.get("items")
-    walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
+    walk.report_loss(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
     notes.append(constraint_texts.describe("prefixItems", parts))
     item_schemas = [*parts, rest] if isinstance(rest, dict) else parts
     different = [part for i, part in enumerate(item_schemas) if part not in item_schemas[:i]]
     union = different[0] if len(different) == 1 else {"anyOf": different}
     if rest is None or rest is True:
         union = True
-    out["items"] = walk.node(union, f"{path}/prefixItems", walk.depth + 1)
+    out["items"] = walk.convert_subschema(union, f"{path}/prefixItems", walk.depth + 1)
     if rest is False:
         out["maxItems"] = min(len(parts), schema.get("maxItems", len(parts)))

@@ -48,7 +48,7 @@ class PlanLimits(msgspec.Struct, frozen=True):
     reserved_floor: int = 0
     """Minimum of `reserved_output`. The route sets it, and a request cannot lower it."""
 
-    def narrowed_by(self, other: PlanLimits) -> PlanLimits:
+    def combine_with(self, other: PlanLimits) -> PlanLimits:
         """The stricter of each two limits. A limit that only one of them sets applies."""
         return PlanLimits(
             smaller_limit(self.max_tools, other.max_tools),
@@ -87,7 +87,7 @@ class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     @property
     def limits(self) -> PlanLimits:
-        """Limits of the route. `PlanLimits.within` combines them with the limits of a policy or a request."""
+        """Limits of the route. `PlanLimits.combine_with` combines them with the limits of a policy or a request."""
         return PlanLimits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
-from fairlead_formats.names import SEPARATOR, did_you_mean
+from fairlead_formats.names import SEPARATOR, suggest_name
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
@@ -204,7 +204,7 @@ class View:
         to about 2 ms: only names that begin like the wrong name are compared, with or without the prefix.
         """
         if len(self.routes) <= NEAR:
-            return did_you_mean(name, self.routes)
+            return suggest_name(name, self.routes)
         start, names = name[:NEAR_START].casefold(), []
         behind = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:NEAR_START]
         for exposed in self.routes:
@@ -212,7 +212,7 @@ class View:
                 names.append(exposed)
                 if len(names) == NEAR:
                     break
-        return did_you_mean(name, names)
+        return suggest_name(name, names)
 
     @property
     def instructions(self) -> str | None:

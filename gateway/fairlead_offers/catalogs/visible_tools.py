@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ToolEntry, definition_hash, search_hash
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import GROUP, ServerKey
-from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.names import Names, suggest_name
 from fairlead_formats.schema.property_names import other_names
 from fairlead_formats.tokens.sizes import render
 from fairlead_formats.tool_format import JsonObject
@@ -223,7 +223,7 @@ class VisibleTools:
             hidden = self.hidden_tool(name)
             if hidden is not None:
                 raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
-            raise unknown_tool(name, self.view.find_renamed(name) or did_you_mean(name, self.by_name))
+            raise unknown_tool(name, self.view.find_renamed(name) or suggest_name(name, self.by_name))
         return entry
 
     def find_hidden(self, name: str) -> VisibleTool | None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.calls.path.execution import ExecuteArguments
@@ -110,7 +110,7 @@ def _check_listed(offer: ToolOffer, plan: PlannedCall, view: View | None) -> Pla
         return plan
     if plan.call.wire_name in offer.names:
         return _refuse_manual(plan, view)
-    return PlannedCall(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.names))
+    return PlannedCall(plan.call, None, similar_name=suggest_name(plan.call.wire_name, offer.names))
 
 
 def _check_reachable(offer: ToolOffer, plan: PlannedCall, view: View | None) -> PlannedCall:
@@ -125,7 +125,7 @@ def _check_reachable(offer: ToolOffer, plan: PlannedCall, view: View | None) -> 
         return plan
     if plan.entry.name in offer.reachable:
         return _refuse_manual(plan, view)
-    return PlannedCall(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.reachable))
+    return PlannedCall(plan.call, None, similar_name=suggest_name(plan.call.wire_name, offer.reachable))
 
 
 def _refuse_manual(plan: PlannedCall, view: View | None) -> PlannedCall:

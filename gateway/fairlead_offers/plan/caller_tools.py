@@ -15,9 +15,9 @@ import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.names import Names
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import other_names, restore_names
-from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, Original
+from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, OriginalTool
 from fairlead_formats.tools.definitions import ToolFormat, name_of
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
@@ -39,7 +39,7 @@ class CallerTools(msgspec.Struct, frozen=True):
     """Names of the visible tools and of the caller's tools that every provider accepts."""
     format: Format = registry.FORMATS[registry.MCP]
     """Format of the request's tools."""
-    originals: tuple[Original, ...] = ()
+    originals: tuple[OriginalTool, ...] = ()
     """Definitions of the caller's tools as the request has them, in `format`, and entries that only this format has,
     such as a provider's built-in tools.
     """
@@ -60,13 +60,13 @@ class CallerTools(msgspec.Struct, frozen=True):
             for name in caller_names
         }
 
-    def original_definitions(self, target: ToolFormat, names: Names) -> list[Original]:
+    def original_definitions(self, target: ToolFormat, names: Names) -> list[OriginalTool]:
         """The caller's definitions for an offer in the request's own format, unchanged except that a tool is renamed if
         another tool of the offer has its name.
         """
         shown = self.names_in(target, names)
         return [
-            Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
+            OriginalTool(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
             for each in self.originals
         ]
 
@@ -108,7 +108,7 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict) or not isinstance(arguments, dict):
         return arguments
-    return un_null(restore_names(arguments, other_names(schema)), schema)
+    return remove_nulls(restore_names(arguments, other_names(schema)), schema)
 
 
 def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerTools) -> Names:

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, invalid_result
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_formats.registry import message_format
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
@@ -162,7 +162,7 @@ def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> P
     raw = encode(arguments)
     if raw.find(b"null") >= 0:  # most arguments have no null, and need not be compared to the schema
         schema = entry.decoded_definition.get("inputSchema")
-        raw = encode(un_null(arguments, schema)) if isinstance(schema, dict) else raw
+        raw = encode(remove_nulls(arguments, schema)) if isinstance(schema, dict) else raw
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
     return PlannedCall(call, entry, raw, None if limit is None else limit / 1000, retries)
@@ -176,7 +176,7 @@ def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> 
 def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:
     """Most similar name among the names of the visible tools and the caller's tools; None if no name is similar."""
     caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
-    return did_you_mean(name, [*visible.by_name, *caller_names])
+    return suggest_name(name, [*visible.by_name, *caller_names])
 
 
 async def run_calls(

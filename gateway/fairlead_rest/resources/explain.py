@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_api.floors import Floor
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
@@ -150,4 +150,4 @@ def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, 
     ]
     if len(matches) == 1:
         return matches[0]
-    raise unknown_tool(name, view.find_renamed(name) or did_you_mean(name, visible))
+    raise unknown_tool(name, view.find_renamed(name) or suggest_name(name, visible))

@@ -140,7 +140,7 @@ async def plan_calls(
     if body.task is not None:
         tiers = tools_of_other_tiers(services.catalogs, catalog, visible.view.tier, (tags, servers))
         ways = await exposure_options(services.work, visible.view.tier, entries, tiers, caller_tools)
-    models, limits = _models(services.models, route), _limits(body).narrowed_by(route.limits)
+    models, limits = _models(services.models, route), _limits(body).combine_with(route.limits)
     counted = await candidates(services.work, entries, pins, caller_tools)
     outcome = require_plan(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_formats import registry
 from fairlead_formats.registry import FORMATS, UnknownFormat, find
-from fairlead_formats.tool_format import Action, Converted, Options
+from fairlead_formats.tool_format import Action, ConvertedTools, Options
 from formatrules import violations
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "formats"
@@ -86,7 +86,7 @@ NOTHING: dict[str, Any] = {"name": "now", "description": "The time.", "inputSche
 TOOLS = [SEARCH, TREE, EITHER, PLAIN, NOTHING]
 
 
-def golden_text(format_name: str, converted: Converted) -> str:
+def golden_text(format_name: str, converted: ConvertedTools) -> str:
     """A conversion in the form of the golden files: the request, the names and the report."""
     report = [f"{loss.tool} {loss.path} {loss.keyword}: {loss.action}: {loss.why}" for loss in converted.report]
     document = {

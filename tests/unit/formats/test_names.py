@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_formats.names import SAFE, Names, did_you_mean
+from fairlead_formats.names import SAFE, Names, suggest_name
 
 ANY_NAMES = st.lists(st.one_of(st.text(max_size=90), st.text("ab._-/", max_size=70)), max_size=12)
 
@@ -59,26 +59,26 @@ def test_an_unknown_safe_name_has_no_original() -> None:
 
 
 def test_a_slip_of_the_keyboard_finds_the_name() -> None:
-    assert did_you_mean("get_wether", ["set_alarm", "get_weather"]) == "get_weather"
+    assert suggest_name("get_wether", ["set_alarm", "get_weather"]) == "get_weather"
 
 
 def test_case_and_separators_do_not_count() -> None:
-    assert did_you_mean("GetWeather", ["get_weather", "get_weather_map"]) == "get_weather"
+    assert suggest_name("GetWeather", ["get_weather", "get_weather_map"]) == "get_weather"
 
 
 def test_a_name_without_its_prefix_is_found_when_only_one_ends_so() -> None:
-    assert did_you_mean("search_code", ["github__search_code", "fs__read"]) == "github__search_code"
+    assert suggest_name("search_code", ["github__search_code", "fs__read"]) == "github__search_code"
 
 
 def test_a_beginning_that_one_name_alone_has_means_that_name() -> None:
-    assert did_you_mean("dice", ["dice-roller", "memory", "file-io"]) == "dice-roller"
-    assert did_you_mean("rules", ["rules-lookup", "rules-editor"]) is None
+    assert suggest_name("dice", ["dice-roller", "memory", "file-io"]) == "dice-roller"
+    assert suggest_name("rules", ["rules-lookup", "rules-editor"]) is None
 
 
 def test_a_name_far_from_all_gets_no_suggestion() -> None:
-    assert did_you_mean("launch_rocket", ["get_weather", "read_file"]) is None
-    assert did_you_mean("", ["a"]) is None
-    assert did_you_mean("x", []) is None
+    assert suggest_name("launch_rocket", ["get_weather", "read_file"]) is None
+    assert suggest_name("", ["a"]) is None
+    assert suggest_name("x", []) is None
 
 
 def test_names_beside_others_leave_those_as_they_are() -> None:
@@ -91,18 +91,18 @@ def test_names_beside_others_leave_those_as_they_are() -> None:
 
 def test_the_name_behind_the_prefix_of_a_server_is_compared_by_itself() -> None:
     tools = ["everything__echo", "everything__get-sum", "files__read_file", "web__read_page"]
-    assert did_you_mean("ech0", tools) == "everything__echo"
-    assert did_you_mean("evrything__echo", tools) == "everything__echo"
-    assert did_you_mean("everything__eccho", tools) == "everything__echo"
-    assert did_you_mean("everthing_get_sun", tools) == "everything__get-sum"
-    assert did_you_mean("file__read_fil", tools) == "files__read_file"
+    assert suggest_name("ech0", tools) == "everything__echo"
+    assert suggest_name("evrything__echo", tools) == "everything__echo"
+    assert suggest_name("everything__eccho", tools) == "everything__echo"
+    assert suggest_name("everthing_get_sun", tools) == "everything__get-sum"
+    assert suggest_name("file__read_fil", tools) == "files__read_file"
 
 
 def test_a_long_prefix_in_common_makes_no_two_tools_alike() -> None:
-    assert did_you_mean("everything__zzz", ["everything__echo", "everything__get-sum"]) is None
+    assert suggest_name("everything__zzz", ["everything__echo", "everything__get-sum"]) is None
 
 
 def test_of_equal_tools_the_one_with_the_nearer_prefix_is_meant() -> None:
-    assert did_you_mean("storr__get_stock", ["older__get_stock", "remote__get_stock", "store__get_stock"]) == (
+    assert suggest_name("storr__get_stock", ["older__get_stock", "remote__get_stock", "store__get_stock"]) == (
         "store__get_stock"
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.anthropic.fake_rules import MessageThreads, fault, signature
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -33,7 +33,7 @@ class AnthropicApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
         self._threads = MessageThreads()
 

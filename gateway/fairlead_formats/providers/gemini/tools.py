@@ -39,7 +39,7 @@ from fairlead_formats.messages.content import (
     media,
     report_repeated,
 )
-from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.reading import json_text_block, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.gemini.definition_rules import definition_faults
@@ -293,11 +293,11 @@ def _result(response: JsonObject) -> ToolResult:
     blocks: list[JsonObject] = []
     structured: Any = None
     if not isinstance(value, dict):
-        blocks = [] if value is None else [as_text(value)]
+        blocks = [] if value is None else [json_text_block(value)]
     elif is_error or ("output" in keys and keys <= {"output", "content"}):
         inner = value["error" if is_error else "output"]
         structured = None if isinstance(inner, str) else inner
-        blocks = [as_text(text) for text in (inner, value.get("content")) if isinstance(text, str) and text]
+        blocks = [json_text_block(text) for text in (inner, value.get("content")) if isinstance(text, str) and text]
     else:
         structured = value
     for part in items(response.get("parts")):

@@ -76,7 +76,7 @@ class Exchange:
     ) -> None:
         wire = FORMATS[client] if client == provider else pair(FORMATS[client], FORMATS[provider])
         request = wire.read(json.dumps(REQUESTS[client]).encode(), "m", stream)
-        sent = json.loads(request.body(ModelRound("m", usage=True)))
+        sent = json.loads(request.body(ModelRound("m", requests_usage=True)))
         api, tools = APIS[provider], frozenset(client_tools)
         if stream:
             streamed = wire.stream(request, tools)
