@@ -92,11 +92,11 @@ def effective_latency(
     """
     stated = stated or ToolLatency()
     merged = DeclaredLatency(
-        estimated_duration_ms=_first(_ms(stated.estimated), authored.estimated_duration_ms),
+        estimated_duration_ms=_first_stated(_ms(stated.estimated), authored.estimated_duration_ms),
         estimate_untrusted=not trusted and stated.estimated is None and authored.estimated_duration_ms is not None,
-        max_duration_ms=_first(_ms(stated.max), authored.max_duration_ms),
-        idempotent=_first(stated.idempotent, authored.idempotent if trusted else None),
-        cacheable_seconds=_first(_seconds(stated.cacheable), authored.cacheable_seconds),
+        max_duration_ms=_first_stated(_ms(stated.max), authored.max_duration_ms),
+        idempotent=_first_stated(stated.idempotent, authored.idempotent if trusted else None),
+        cacheable_seconds=_first_stated(_seconds(stated.cacheable), authored.cacheable_seconds),
     )
     return merged if merged != DeclaredLatency() else None
 
@@ -180,5 +180,5 @@ def _truth(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _first(*candidates: Any) -> Any:
+def _first_stated(*candidates: Any) -> Any:
     return next((value for value in candidates if value is not None), None)

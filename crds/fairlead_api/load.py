@@ -129,7 +129,7 @@ def load_paths(paths: Iterable[Path]) -> LoadedManifests:
                     raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
                 text = file.read_text("utf-8")
             except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
-                loaded.problems.append(ManifestProblem(str(file), 0, "", f"cannot be read: {_plain(error)}"))
+                loaded.problems.append(ManifestProblem(str(file), 0, "", f"cannot be read: {_reason(error)}"))
             else:
                 _load(text, str(file), loaded)
     return loaded
@@ -151,7 +151,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _plain(error: OSError | ValueError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 

@@ -28,8 +28,8 @@ may add reasons and causes but do not rename any, so alerts can refer to them.
 
 A condition is `True` if all is well, `False` if something has to be done, `Unknown` while it is not determined.
 `PartiallyInvalid` and `Conflicted` are the other way round, as in Gateway API: they are present, and `True`, while a
-part of an applied resource has no effect. `Ready` has status and reason of the first of {dependents}
-that is `False`, else of the first that is `Unknown`, as far as the resource has them. How Flux, Argo CD and
+part of an applied resource has no effect. `Ready` has status and reason of the first of {summarized}
+that is `False`, else of the first that is `Unknown`, as far as the resource has these conditions. How Flux, Argo CD and
 `kubectl wait` read conditions: [health](../install/health.md).
 
 | reason | what to do next | in conditions |
@@ -39,8 +39,8 @@ _COLUMNS: Final = "| cause | reason | status | what was observed | what to do |\
 _ABOUT: Final = {
     ConditionType.ACCEPTED: "Whether the resource is valid and applied. Every kind has this condition.",
     ConditionType.PARTIALLY_INVALID: "Present if parts of the spec have no effect; the rest is applied.",
-    ConditionType.CONFLICTED: "Present if another resource contradicts this resource, or is older; the rest is "
-    "applied.",
+    ConditionType.CONFLICTED: "Present if another resource contradicts this resource, or is older and has claimed the "
+    "same prefix or default. The parts that do not conflict are applied.",
     ConditionType.RESOLVED_REFS: "Whether every Secret that the spec refers to exists and may be used.",
     ConditionType.PROGRAMMED: "Whether the server's workload exists and runs. Always True for a `url`.",
     ConditionType.VERIFIED: "Whether the server answers `tools/list`.",
@@ -48,7 +48,7 @@ _ABOUT: Final = {
         "With `clientCredentials` or `tokenExchange` in `spec.auth` only: whether gateways get access tokens for "
         "calls. A user who gets none, such as one without a grant, does not count."
     ),
-    ConditionType.CALIBRATED: "Whether the server's tools have been measured. Does not affect Ready.",
+    ConditionType.CALIBRATED: "Whether the latency of the server's tools has been measured. Does not affect Ready.",
     ConditionType.APPROVED: (
         "With `pin: true` only: whether the server lists exactly the approved definitions. Does not affect Ready, "
         "because the approved definitions are served in any case."
@@ -66,22 +66,22 @@ _ABOUT: Final = {
 
 def page() -> str:
     """The page as Markdown."""
-    names = [f"`{kind}`" for kind in READY_DEPENDS_ON]
-    dependents = f"{', '.join(names[:-1])} and {names[-1]}"
+    names = [f"`{condition_type}`" for condition_type in READY_DEPENDS_ON]
+    summarized = f"{', '.join(names[:-1])} and {names[-1]}"
     reasons = "".join(_line(reason) for reason in Reason)
-    introduction = _INTRODUCTION.format(count=len(Reason), dependents=dependents, reasons=reasons)
+    introduction = _INTRODUCTION.format(count=len(Reason), summarized=summarized, reasons=reasons)
     return "\n".join([introduction, *map(_section, BELONGS_TO)])
 
 
 def _line(reason: Reason) -> str:
     causes = frozenset(CAUSES[reason])
-    kinds = ", ".join(kind for kind, members in BELONGS_TO.items() if causes & frozenset(members))
-    return f"| `{reason}` | {ACTIONS[reason]} | {kinds} |\n"
+    conditions = ", ".join(each for each, members in BELONGS_TO.items() if causes & frozenset(members))
+    return f"| `{reason}` | {ACTIONS[reason]} | {conditions} |\n"
 
 
-def _section(kind: ConditionType) -> str:
-    rows = "".join(_row(cause) for cause in BELONGS_TO[kind])
-    return f"## {kind}\n\n{_ABOUT[kind]}\n\n{_COLUMNS}{rows}"
+def _section(condition_type: ConditionType) -> str:
+    rows = "".join(_row(cause) for cause in BELONGS_TO[condition_type])
+    return f"## {condition_type}\n\n{_ABOUT[condition_type]}\n\n{_COLUMNS}{rows}"
 
 
 def _row(cause: Cause) -> str:

@@ -71,7 +71,7 @@ class Activation:
         await self._registry.sync(snapshot.servers)
         before = endpoint.selection
         after = await in_turns(self._select_in_slices(snapshot, before))
-        for check in self._shared.checks.large():
+        for check in self._shared.checks.take_large():
             await asyncio.to_thread(self._shared.checks.compile, check)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PREPARE_SECONDS):

@@ -40,7 +40,7 @@ from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.upstream.server_session import CompleteElicitation
 from fairlead_gateway.upstream.upstream_access import UpstreamAccess
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import CachedNames, Resolve, resolve_by_dns
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.via import join_names
 from fairlead_offers.router.router_tools import RouterTools
@@ -85,7 +85,7 @@ def server_registry(
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
-    remembered = RememberedNames(servers.resolve, shared.clock)
+    remembered = CachedNames(servers.resolve, shared.clock)
 
     def observe_grant(server: ServerKey, identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
         cause = "" if failure is None else failure.cause
@@ -120,7 +120,7 @@ def server_registry(
         upstream,
         shares=shared.metrics.shares,
         sharing=shared.governance.sharing,
-        lost=outbox.server_lost,
+        on_unreachable=outbox.server_lost,
     )
 
 

@@ -15,7 +15,7 @@ from fairlead_cli.failure import USAGE_ERROR, Failure, needs
 from fairlead_cli.options import OutputOption
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.wording import with_advice
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 
 if TYPE_CHECKING:
     from fairlead_servers.table import BundledServer
@@ -69,7 +69,7 @@ def serve(
         return
     row = SERVERS.get(name)
     if row is None:
-        near = did_you_mean(name, SERVERS)
+        near = suggest_name(name, SERVERS)
         meant = "" if near is None else f" Did you mean {near}?"
         raise Failure(f"{name!r} is not a bundled server.{meant} Servers: {', '.join(SERVERS)}", code=USAGE_ERROR)
     with needs("servers"):

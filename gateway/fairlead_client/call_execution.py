@@ -18,7 +18,7 @@ from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, 
 from fairlead_client.retry_policy import Retry, failure, handler_failure, refusal_of
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import InvalidCall, read_arguments
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_mcp import tool_results
@@ -47,8 +47,8 @@ class Executor:
         self._checks = Checks()
 
     async def run(self, name: str, tool: Tool, arguments: object, *, timeout: float, retry: Retry) -> Outcome:
-        """Call a tool with the arguments of a model or program. `name` is the tool's name in the call; `timeout` is
-        that of one attempt, in seconds.
+        """Call a tool with the arguments of a model or program. `name` is the tool's name in the call; `timeout` is the
+        timeout of one attempt, in seconds.
         """
         if tool.requires:
             message = missing_capability_message(tool.name, tool.requires)
@@ -69,7 +69,7 @@ class Executor:
             result, error, answer = await self._attempt(tool, raw, timeout, retry)
             if error is None or not error.retryable or attempts == retry.attempts:
                 break
-            pause = max(backoff.after(0.0), error.retry_after or 0.0)
+            pause = max(backoff.delay_after(0.0), error.retry_after or 0.0)
             if pause > retry.longest:
                 break
             await asyncio.sleep(pause)
@@ -117,4 +117,4 @@ def encode_arguments(tool: Tool, arguments: object) -> bytes | InvalidArguments:
     call = arguments if isinstance(arguments, InvalidCall) else read_arguments(arguments)
     if isinstance(call, InvalidCall):
         return InvalidArguments(tool.name, call.reason, (call.reason,))
-    return _encode(un_null(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))
+    return _encode(remove_nulls(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))

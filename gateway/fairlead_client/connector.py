@@ -21,7 +21,7 @@ from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client, Era
 from fairlead_mcp.errors import McpError, RpcError
-from fairlead_mcp.gated import Declaring
+from fairlead_mcp.gated import SessionOpener
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.multiplex import Offering
@@ -106,7 +106,7 @@ class ServerConnector:
         if child is not None and self._host is not None and self._host.find(name) is child:
             self._host.retire(name)
 
-    def capability_sessions(self, connection: ServerConnection) -> Declaring:
+    def capability_sessions(self, connection: ServerConnection) -> SessionOpener:
         """Return a function that opens further sessions with a connection's server. These sessions declare client
         capabilities and decline requests of the server. A legacy stdio server receives the capabilities of its client
         only once, at the start, so a further session needs another process.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_client.outcomes import Outcome, UnknownFunction
-from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall, ResultLoss, Written
+from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall, ResultLoss, WrittenMessages
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 
@@ -59,7 +59,7 @@ def write_results(
         None if _is_left(call, outcome, leave_unknown) else outcome.as_result()
         for call, outcome in zip(calls, outcomes, strict=True)
     ]
-    written: Written = message_format(provider).write_results(calls, results, carry)
+    written: WrittenMessages = message_format(provider).write_results(calls, results, carry)
     return Executed(written.messages, tuple(outcomes), written.pending, written.report)
 
 

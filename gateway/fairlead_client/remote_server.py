@@ -284,7 +284,7 @@ class RemoteServer:
         try:
             connection = await self._connector.open(self.server, self._on_notification)
         except McpError as error:
-            failure = error.by(self.server.name) if isinstance(error, HandshakeRefused) else error
+            failure = error.with_server(self.server.name) if isinstance(error, HandshakeRefused) else error
             self._restarts.note_failure(failure)
             raise failure from error
         self._restarts.note_start()
@@ -369,12 +369,12 @@ class RemoteServer:
         session, child = connection.session, connection.child
         try:
             if child is not None:
-                if session.era is Era.MODERN and session.negotiated.announced:
+                if session.era is Era.MODERN and session.negotiated.announced_lists:
                     self._background.start(_subscribe(connection), f"announcements of {self.server.name}")
                 self._lose(connection, await child.end())
             elif self._connector.uses_event_stream(self.server):
                 await session.listen(self._connector.connect_seconds)
-            elif session.negotiated.announced:
+            elif session.negotiated.announced_lists:
                 await self._listen(connection)
         except TransportError as error:
             self._lose(connection, error)
@@ -392,7 +392,7 @@ class RemoteServer:
                 await connection.session.listen(self._connector.connect_seconds)
             except ConnectionLost:
                 self.invalidate()  # announcements may have been missed
-                await asyncio.sleep(backoff.after(self._clock() - began))
+                await asyncio.sleep(backoff.delay_after(self._clock() - began))
 
 
 async def _subscribe(connection: ServerConnection) -> None:

@@ -72,4 +72,4 @@ class RestartBackoff:
     def _count_failure(self, error: McpError, lived: float) -> None:
         if error is not self._failure:
             self._failure = error
-            self._due = self._clock() + self._backoff.after(lived)
+            self._due = self._clock() + self._backoff.delay_after(lived)

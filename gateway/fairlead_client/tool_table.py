@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from fairlead_client.tools import Tool
-from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.names import Names, suggest_name
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +51,14 @@ class ToolTable:
         return (
             self.by_name.get(name)
             or self._by_id.get(name)
-            or self.by_name.get(self.names.original(name) or "")
+            or self.by_name.get(self.names.original_name(name) or "")
             or self._by_own_name.get(name)
             or self._unreachable.get(name)
         )
 
     def nearest(self, name: str) -> str | None:
         """Name of the listed tool that a wrong name probably means; None if no name is similar."""
-        return did_you_mean(name, self.by_name)
+        return suggest_name(name, self.by_name)
 
 
 def _unique(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, Tool]:

@@ -45,6 +45,6 @@ def _other_person(identity: Identity, holder: str) -> str:
     other = f"another person of {issuer}" if separator else "the owner of an API key"
     visitor = holder_of(identity)
     return (
-        f"this link belongs to {other}, who called the server, but this browser is signed in as {visitor}: the "
-        "person who called has to open it, or the account would be used by somebody else"
+        f"this sign-in link belongs to {other}, who called the server, but this browser is signed in as {visitor}: "
+        "only the person who called may open it, because that person's calls will use the account that signs in"
     )

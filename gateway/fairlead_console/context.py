@@ -70,7 +70,7 @@ class ConsoleContext:
         self.first_views = FirstViews(rest.services.work.worker, self.templates)
         """Prepares pages before their first view."""
         self.first_views.add(self.call_statistics.scores.of)
-        self.first_views.add(lambda catalog: rest.services.catalogs.visible(catalog, None))
+        self.first_views.add(lambda catalog: rest.services.catalogs.visible_tools(catalog, None))
 
     def visit(self, request: Request) -> Visit:
         """Make the Visit of a request."""

@@ -93,13 +93,13 @@ class OidcProvider:
             if self._metadata is not None and age < FRESH_SECONDS:
                 return self._metadata
             if self._metadata is None and age < COOL_DOWN_SECONDS:
-                raise self._unavailable()
+                raise self._unavailable_fault()
             self._metadata = None
             try:
                 self._metadata = await self._discover()
             except (GrantFailed, ValueError) as error:  # ValueError: an endpoint is not a URL
                 log.warning("Signing in to the console with %s is not possible: %s", self.client.issuer.issuer, error)
-                raise self._unavailable() from error
+                raise self._unavailable_fault() from error
             finally:
                 self._requested_at = self._clock()
             return self._metadata
@@ -162,7 +162,7 @@ class OidcProvider:
                 return decode(answer.body, metadata.token_endpoint, TokenAnswer)
         except GrantFailed as error:
             log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
-            raise self._unavailable() from error
+            raise self._unavailable_fault() from error
         raise self._fault(answer.status, answer.body)
 
     def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> bytes:
@@ -186,10 +186,10 @@ class OidcProvider:
         details = f"{shorten(token_error.error, 64)!r}, {shorten(token_error.error_description, 240)!r}"
         log.warning("%s refused to exchange a code for tokens: %d %s", self.client.issuer.issuer, status, details)
         if status >= 500 or not token_error.error:
-            return self._unavailable()
+            return self._unavailable_fault()
         return SignInFault(refusal(provider, token_error.error, token_error.error_description), 502)
 
-    def _unavailable(self) -> SignInFault:
+    def _unavailable_fault(self) -> SignInFault:
         return SignInFault(
             f"{self.client.provider} sends no valid answers, so signing in there is not possible. Try again in a "
             "moment, or sign in with a key; the gateway's log has the reason.",

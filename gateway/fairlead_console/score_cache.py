@@ -42,7 +42,7 @@ class ScoreIndex:
         }
         """Labels of the call counters, by exposed name."""
         self.visible = frozenset(self.labels.values())
-        self.slowest = {server: slowest for server, scores in by_server.items() if (slowest := _slowest(scores))}
+        self.slowest = {server: slowest for server, scores in by_server.items() if (slowest := _slowest_score(scores))}
         """Slowest measured tool by server."""
 
     @cached_property
@@ -78,7 +78,7 @@ class ScoreCache:
         return index
 
 
-def _slowest(scores: list[Score]) -> Score | None:
+def _slowest_score(scores: list[Score]) -> Score | None:
     return max(
         (score for score in scores if score.p95_ms is not None), key=lambda score: score.p95_ms or 0.0, default=None
     )

@@ -68,7 +68,7 @@ def transport_words(tag: str) -> str:
     return TRANSPORTS.get(tag, tag)
 
 
-def breakable(name: str) -> Markup:
+def with_line_breaks(name: str) -> Markup:
     """Escape a name for HTML, with a line break opportunity after each `__`, which separates server and tool."""
     return Markup(re.sub("(?<=__)(?!_)", "<wbr>", str(escape(name)), count=MAX_BREAKS))
 
@@ -82,6 +82,6 @@ def with_url(context: Context, text: str) -> str:
 WORDING: Final[Mapping[str, Callable[..., Any]]] = {
     "outcome": outcome_words,
     "transport": transport_words,
-    "breakable": breakable,
+    "breakable": with_line_breaks,
     "with_url": with_url,
 }

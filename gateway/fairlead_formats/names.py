@@ -62,11 +62,11 @@ class Names:
         names._originals = names._safe
         return names
 
-    def safe(self, original: str) -> str:
+    def safe_name(self, original: str) -> str:
         """The safe name of an original. Raises KeyError for a name that is not in the mapping."""
         return self._safe[original]
 
-    def original(self, safe: str) -> str | None:
+    def original_name(self, safe: str) -> str | None:
         """The original name for a name that a model called; None if no tool of the request has this safe name."""
         return self._originals.get(safe)
 
@@ -76,7 +76,7 @@ class Names:
         return self._safe
 
     @property
-    def backward(self) -> Mapping[str, str]:
+    def originals(self) -> Mapping[str, str]:
         """Maps safe to original names."""
         return self._originals
 
@@ -133,7 +133,7 @@ def _number_name(plain: str, taken: set[str]) -> str:
     return candidate
 
 
-def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
+def suggest_name(name: str, visible: Iterable[str]) -> str | None:
     """The visible name that `name` was probably meant to be, or None.
 
     Names that differ only in case and separators are equal. Otherwise the most similar name wins, and the first in
@@ -157,7 +157,7 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     for matches in (tails, heads):
         if len(matches) == 1 and len(normalized) > 3:
             return matches[0]
-    return _nearest(name[: 4 * MAX_LENGTH], candidates)
+    return _most_similar(name[: 4 * MAX_LENGTH], candidates)
 
 
 def unknown_tool(name: str, near: str | None) -> str:
@@ -166,7 +166,7 @@ def unknown_tool(name: str, near: str | None) -> str:
     return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
 
 
-def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+def _most_similar(name: str, candidates: Iterable[str]) -> str | None:
     prefix, own_name = _parts(name)
     best_score, nearest = (CLOSENESS, -1.0), None
     to_own_name, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own_name, prefix))
@@ -183,7 +183,7 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
-    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound of it is below `least`."""
+    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound is below `least`."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
         return 0.0

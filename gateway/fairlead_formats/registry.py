@@ -45,7 +45,7 @@ class UnknownFormat(ValueError):
 _CANONICAL: Final = {alias: name for name, format_ in FORMATS.items() for alias in (name, *format_.aliases)}
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The name of a format, from its name or an alias. Raises UnknownFormat."""
     known = _CANONICAL.get(name)
     if known is not None:  # as most callers write it
@@ -59,9 +59,9 @@ def canonical(name: str) -> str:
 
 def find(name: str) -> Format:
     """The format of tool definitions with this name or alias. Raises UnknownFormat, whose message lists all formats."""
-    return FORMATS[canonical(name)]
+    return FORMATS[canonical_name(name)]
 
 
 def message_format(name: str) -> MessageFormat:
     """The format of calls and results with this name or alias. Raises UnknownFormat, which lists all formats."""
-    return PROVIDER_FORMATS[canonical(name)].messages
+    return PROVIDER_FORMATS[canonical_name(name)].messages

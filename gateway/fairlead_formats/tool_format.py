@@ -79,7 +79,7 @@ class Loss(msgspec.Struct, frozen=True):
         return self.action.lossy
 
 
-class Converted(msgspec.Struct, frozen=True):
+class ConvertedTools(msgspec.Struct, frozen=True):
     """Converted definitions, with their names and a report of losses."""
 
     tools: tuple[JsonObject, ...]
@@ -103,11 +103,11 @@ class Read(msgspec.Struct, frozen=True):
 
     tools: tuple[JsonObject, ...]
     report: tuple[Loss, ...] = ()
-    originals: tuple[Original, ...] = ()
+    originals: tuple[OriginalTool, ...] = ()
     """All definitions of the source, in order."""
 
 
-class Original(msgspec.Struct, frozen=True):
+class OriginalTool(msgspec.Struct, frozen=True):
     """One definition of the source. A conversion to the same format returns it unchanged."""
 
     name: str
@@ -129,7 +129,9 @@ class Format(Protocol):
     max_tools: int | None
     """Maximum number of tools in one request; None if unknown."""
 
-    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
+    def convert(
+        self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None
+    ) -> ConvertedTools:
         """Convert MCP definitions to this format. With `names` of an earlier conversion, tools keep the names that they
         have there. Never raises for the content of a definition: a tool that cannot be converted is refused in the
         report.

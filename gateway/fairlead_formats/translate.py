@@ -10,7 +10,15 @@ from collections.abc import Sequence
 import msgspec
 
 from fairlead_formats.messages.base import TEXT
-from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ModelCall, ResultLoss, ToolResult, Written
+from fairlead_formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    ModelCall,
+    ResultLoss,
+    ToolResult,
+    WrittenMessages,
+)
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.names import Names
@@ -45,7 +53,7 @@ def _data(body: str) -> list[str]:
 
 def translate_message(
     message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
-) -> Written:
+) -> WrittenMessages:
     """Convert a model's message to another format: its calls, and its text if that format has a place for text next to
     calls. The report lists everything else. `read` and `write` are the `Names` of the source's and the target's
     request. Invalid calls are left out; `parse_calls` has their reasons. Between formats with equal messages the
@@ -54,16 +62,16 @@ def translate_message(
     from_, to = message_format(source), message_format(target)
     calls = from_.parse_calls(message, read)
     if from_ is to and read == write and calls and all(call.valid for call in calls):
-        return Written(tuple(to.request_messages(message)))
+        return WrittenMessages(tuple(to.request_messages(message)))
     parts = list(from_.parts(message))
     text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
     report = losses_of_message(parts, calls, to)
-    return Written(tuple(to.write_calls(calls, write, text if to.holds_text else "")), report)
+    return WrittenMessages(tuple(to.write_calls(calls, write, text if to.holds_text else "")), report)
 
 
 def translate_results(
     calls: Sequence[ModelCall], messages: object, source: str, target: str, *, carry: Carry = DEFAULT_CARRY
-) -> Written:
+) -> WrittenMessages:
     """Convert messages with the results of `calls`. A call without a result stays pending; a result without a call is
     left out and reported. Raises `registry.UnknownFormat`.
     """
@@ -74,7 +82,7 @@ def translate_results(
     written = to.write_results(calls, matched, carry)
     if from_ is to and not strays:
         unchanged = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
-        return Written(tuple(unchanged), (), written.pending)
+        return WrittenMessages(tuple(unchanged), (), written.pending)
     dropped = tuple(
         ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
         for stray in strays

@@ -40,9 +40,9 @@ _MOVED: Final = frozenset({"AsyncToolRegistry", "Request", "Retry", "Server", "T
 
 def __getattr__(name: str) -> Any:
     if name in _MOVED:
-        from fairlead_gateway.toolregistry import moved
+        from fairlead_gateway.toolregistry import import_moved
 
-        return moved(name, __name__)
+        return import_moved(name, __name__)
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,6 +31,6 @@ class Deferred(Generic[Part]):
         """
         async with self._making:
             if self.part is None:
-                with self._heap.building():
+                with self._heap.pause_collection():
                     self.part = await asyncio.to_thread(self._make)
             return self.part

@@ -100,7 +100,7 @@ class Heap:
         self._checker = self._thresholds = None
 
     @contextmanager
-    def building(self) -> Iterator[None]:
+    def pause_collection(self) -> Iterator[None]:
         """Context of an activation, which creates many long-lived objects. Within it, the collector is paused: it
         would visit the new objects again and again, for 100 ms in total with 10,000 tools. At the end, all live objects
         are frozen.

@@ -27,7 +27,7 @@ async def result_of(
 ) -> Raw:
     """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request.
 
-    `notify` and `end_subscription` are those of `FutureSink`.
+    `FutureSink` implements `notify` and `end_subscription`.
     """
     sink = FutureSink(notify, end_subscription)
     pending = upstream.send(request, sink)
@@ -47,13 +47,13 @@ async def result_as(
 ) -> Raw:
     """Send a request on behalf of a caller, like `result_of`, with the caller's access token if the server needs one.
 
-    A token that the server refuses is replaced by another one, once per cause.
+    A token that the server refuses is replaced, at most once for each reason: an invalid token, or missing scopes.
     """
     upstream, credentials = binding.upstream, binding.credentials
     if credentials is None:
         return await result_of(upstream, request, notify, end_subscription)
-    credential = credentials.cached(identity) or await credentials.acquire(identity, request.deadline)
-    renewed_for: tuple[str, ...] = ()
+    credential = credentials.find_cached(identity) or await credentials.acquire(identity, request.deadline)
+    handled_reasons: tuple[str, ...] = ()
     while True:
         request.authorize(credential)
         try:
@@ -62,9 +62,9 @@ async def result_as(
             challenge = challenge_of(error)
             if challenge is None:
                 raise
-            if challenge.refusal in renewed_for:
-                raise credentials.refusal(identity, challenge) from error
-            renewed_for += (challenge.refusal,)
+            if challenge.refusal_reason in handled_reasons:
+                raise credentials.refusal_error(identity, challenge) from error
+            handled_reasons += (challenge.refusal_reason,)
             credential = await credentials.acquire(identity, request.deadline, credential, challenge)
         request = request.with_id(upstream.next_id())
 

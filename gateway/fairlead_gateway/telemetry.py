@@ -88,7 +88,7 @@ class Wait:
 
     def __init__(self) -> None:
         self.limit_ns: float = float("inf")
-        """Limit of the tier in nanoseconds; infinite without one."""
+        """Limit of the tier in nanoseconds; infinite without a limit."""
         self.breaches = 0
         """Number of calls that took longer than the tier's limit."""
         self.series = Histogram()
@@ -144,11 +144,11 @@ class MetricsRegistry:
         """Waiting times by tier, of at most MAX_TIERS tiers."""
 
         self.limited: dict[str, int] = {}
-        """Calls that were refused because of a limit, by its scope: agent, policy, tool or server."""
+        """Calls that were refused because of a limit, by the scope of the limit: agent, policy, tool or server."""
 
-        self.results_kept = {True: 0, False: 0}
+        self.stored_results = {True: 0, False: 0}
         """Results of `execute_tool`, by whether they were stored."""
-        self.results_shortened = {True: 0, False: 0}
+        self.shortened_results = {True: 0, False: 0}
         """Results that were shortened to a limit on tokens, by whether the full result was stored."""
         self.tokens_withheld = 0
         """Tokens of shortened results that were not shown."""
@@ -160,14 +160,14 @@ class MetricsRegistry:
         self.shares = ShareCounts()
         self.grants = GrantCounts()
 
-    def count_kept(self, *, recorded: bool) -> None:
-        self.results_kept[recorded] += 1
+    def count_stored_result(self, *, is_stored: bool) -> None:
+        self.stored_results[is_stored] += 1
 
-    def count_shortening(self, *, is_kept: bool, tokens: int, shown: int) -> None:
-        self.results_shortened[is_kept] += 1
+    def count_shortening(self, *, is_stored: bool, tokens: int, shown: int) -> None:
+        self.shortened_results[is_stored] += 1
         self.tokens_withheld += max(0, tokens - shown)
 
-    def meta_call(self, name: str) -> None:
+    def count_meta_call(self, name: str) -> None:
         self.meta_calls[name] += 1
 
     def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:

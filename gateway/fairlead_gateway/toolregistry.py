@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    return moved(name, __name__)
+    return import_moved(name, __name__)
 
 
-def moved(name: str, module: str) -> Any:
+def import_moved(name: str, module: str) -> Any:
     """Return a public name of `fairlead_client` that was imported from `module`, and warn.
 
     It warns once per name and module. Raises AttributeError for a name that `fairlead_client` does not export.

@@ -34,7 +34,7 @@ class Store(Protocol[T_contra]):
     """Store of objects that an informer updates. Its methods are called in the event loop and must not block."""
 
     def replace(self, objects: Sequence[T_contra], version: str) -> StoreResult:
-        """Replace all objects by those of a list with a resourceVersion; missing objects were deleted. Reading an
+        """Replace all objects by the objects of a list with a resourceVersion; missing objects were deleted. Reading an
         object of the sequence may raise ApiError.
         """
         ...
@@ -103,7 +103,7 @@ class Informer(Generic[T]):
             except ApiError as error:
                 self._on_failure(error)
             # a pause follows a stream without errors too, in case the API server ends each stream at once
-            await asyncio.sleep(self._backoff.after(0.0))
+            await asyncio.sleep(self._backoff.delay_after(0.0))
 
     def observe(self, type_: str | None, item: T) -> StoreResult:
         """Apply one event of a watch that other code runs: ADDED, MODIFIED, DELETED, or None for a listed object."""

@@ -65,7 +65,7 @@ class TokenCountEndpoint:
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = preparation.providers.by_name[target.provider]
         if accepts_format(provider, counting.wire):
-            whole = prepared.request.body(ModelRound(target.model, injected=offered))
+            whole = prepared.request.body(ModelRound(target.model, injected_tools=offered))
             body = counting.body(with_provider_ids(whole), target.model)
             count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)
             return await self._count_at_provider(target.provider, provider, count, caller_key(request))
@@ -77,7 +77,7 @@ class TokenCountEndpoint:
         try:
             answer = await self._services.client.send(provider, count, key)
             try:
-                status, answer_body = answer.status, await answer.whole()
+                status, answer_body = answer.status, await answer.read_whole()
             finally:
                 answer.close()
         except ProviderUnavailable as error:

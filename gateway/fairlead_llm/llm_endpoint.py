@@ -234,7 +234,7 @@ class LlmEndpoint:
     async def _read_answer(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """Read the provider's whole answer and parse it. Raises LlmError."""
         try:
-            body = await answer.whole()
+            body = await answer.read_whole()
             excess = await self._services.tools.work.excess(body)
             if excess is not None:
                 raise BadAnswer(f"the provider's answer holds {excess}")
@@ -248,7 +248,7 @@ class LlmEndpoint:
     async def _relay_refusal(self, answer: ProviderAnswer, loop: ToolLoop) -> Response:
         """Respond with a provider's error in the client's format. Raises LlmError."""
         try:
-            body = await answer.whole()
+            body = await answer.read_whole()
         except ProviderUnavailable as error:
             message = f"{loop.target.provider}: {error}"
             raise LlmError(502, message, "provider_unavailable", headers=loop.no_retry) from error

@@ -93,7 +93,7 @@ class ToolLoop:
     ) -> None:
         """`preparation` prepares the request for the next model if a model fails before its answer has begun."""
         self._tools = services.tools
-        self._client = services.client.for_caller(client_request.caller_key)
+        self._client = services.client.keyed_client(client_request.caller_key)
         self._limits = services.limits
         self._breakers = services.breakers
         self._preparation = preparation
@@ -105,7 +105,7 @@ class ToolLoop:
         """Whether the request or an answer is long, so that both are parsed and written in the worker thread."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
-        self._appended: list[bytes] = []
+        self._appended_messages: list[bytes] = []
         """Messages of the rounds so far: the model's messages, and the results of their calls."""
         self._failed_rounds = 0
         """Number of consecutive rounds in which all calls failed."""
@@ -149,7 +149,7 @@ class ToolLoop:
     @property
     def earlier_messages(self) -> Sequence[bytes]:
         """Messages of earlier rounds, which the client does not receive."""
-        return self._appended
+        return self._appended_messages
 
     @property
     def target(self) -> ModelTarget:
@@ -216,7 +216,7 @@ class ToolLoop:
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
         try:
-            self._without_thoughts = reports_refused_thoughts(await answer.whole())
+            self._without_thoughts = reports_refused_thoughts(await answer.read_whole())
         except ProviderUnavailable:
             return False  # the caller reads the answer again and gets the error
         return self._without_thoughts
@@ -289,11 +289,11 @@ class ToolLoop:
         counts = self.client_tools is not None or prepared.request.losses is not None
         model_round = ModelRound(
             self.target.model,
-            self._appended,
+            self._appended_messages,
             injected,
-            usage=provider.stream_usage and counts,
-            first=not self._appended,
-            last=self.tools_disabled,
+            requests_usage=provider.stream_usage and counts,
+            sends_forced_choice=not self._appended_messages,
+            forbids_calls=self.tools_disabled,
         )
         body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
         traced = self.record.begin_round(self.target, body, self.offer.tokens if self.offer is not None else {})
@@ -306,7 +306,9 @@ class ToolLoop:
         """Body of the next round's request."""
         prepared = self.prepared
         body = with_provider_ids(prepared.request.body(model_round), unique=prepared.wire.name not in REPEATS_IDS)
-        unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
+        unsealed = (
+            remove_thoughts(prepared.wire, body, len(self._appended_messages)) if self._without_thoughts else None
+        )
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
         return unsealed or body
@@ -357,7 +359,7 @@ class ToolLoop:
         if self.prepared.request.single_call:
             client_calls.sort(key=lambda call: call.id in inner)  # a stream writes these calls last
             client_calls, dropped_calls = client_calls[:1], client_calls[1:]
-        manual = self.offer.manual if self.offer is not None else {}
+        manual = self.offer.manual_reasons if self.offer is not None else {}
         self._pending = [
             PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
             for call in client_calls[:MOST_NAMED]
@@ -413,7 +415,7 @@ class ToolLoop:
 
     def append_results(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Append the model's messages and the results of their calls to the next round's request."""
-        self._appended += [*messages, *results]
+        self._appended_messages += [*messages, *results]
 
     @property
     def _report(self) -> RequestReport:

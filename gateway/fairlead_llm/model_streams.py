@@ -71,7 +71,14 @@ class ModelStreams:
         try:
             chat_body = {**body, "model": target.model}
             request = wire.read(msgspec.json.encode(chat_body))
-            usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
+            usage = ModelRound(
+                target.model,
+                (),
+                (),
+                requests_usage=provider.stream_usage,
+                sends_forced_choice=True,
+                forbids_calls=False,
+            )
             path = wire.path(target.model, stream=True)
             answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
         except BadRequest as error:
@@ -123,7 +130,7 @@ class ModelStreams:
 async def _received_events(answer: ProviderAnswer, wire: WireFormat) -> AsyncIterator[Sequence[bytes]]:
     """Yield data of the events of an answer. Raises BadAnswer, BadStream, ProviderUnavailable, TooLarge."""
     if not answer.streams:
-        yield document_events(await answer.whole(), answer.content_type, wire)
+        yield document_events(await answer.read_whole(), answer.content_type, wire)
         return
     parser = wire.event_parser(MAX_EVENT)
     async for piece in answer.pieces():

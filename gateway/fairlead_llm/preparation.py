@@ -201,14 +201,14 @@ class RequestPreparation:
         models = [
             RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
         ]
-        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).within(
+        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).combine_with(
             client_request.route.limits
         )
         upper_bound = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)
         fits = OfferBounds(models, limits, request.tool_names, upper_bound, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
-            return await self._tools.work.stepwise(
+            return await self._tools.work.run_in_steps(
                 lambda: self._offers.make(wire.name, catalog, client_request.wishes, fits)
             )
 

@@ -60,7 +60,7 @@ class RequestReport(msgspec.Struct, frozen=True):
             return headers | {"x-fairlead-tools": "none;because=window"}
         tools = f"{offer.way};injected={len(offer.definitions)}"
         if offer.way == SEARCH:
-            tools += f";reachable={len(offer.reachable)};because={offer.because}"
+            tools += f";reachable={len(offer.reachable)};because={offer.search_reason}"
         headers["x-fairlead-tools"] = f"{tools};cut={len(offer.cut)}" if offer.cut else tools
         if offer.cut:
             reasons = Counter(cut.reason for cut in offer.cut)
@@ -89,7 +89,7 @@ def _tools(offer: ToolOffer | None) -> Mapping[str, Any]:
     if offer.names:
         tools["injectedTools"] = offer.names[:MOST_NAMED]
     if offer.way == SEARCH:
-        tools |= {"reachable": len(offer.reachable), "because": offer.because}
+        tools |= {"reachable": len(offer.reachable), "because": offer.search_reason}
     if offer.cut:
         named: dict[str, list[str]] = {}
         for cut in offer.cut[:MOST_NAMED]:

@@ -186,7 +186,7 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
         named = len(words & _words(tool["name"]))
         described = len(words & _words(tool.get("description") or ""))
-        required = len(_required(tool))
+        required = len(_required_arguments(tool))
         return -_NAME_WEIGHT * named - described, -named, required, tool["name"]
 
     fitting = [tool for tool in tools if words & _words(tool["name"])]
@@ -201,13 +201,13 @@ def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, An
     about = _words(tool["name"])
     words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]
     numbers = [*_NUMBER.findall(question)]
-    for name in _required(tool):
+    for name in _required_arguments(tool):
         member = properties.get(name) if isinstance(properties, dict) else None
         schema = member if isinstance(member, dict) else {}
         yield name, _zone(words) if _ZONE.search(name.lower()) else _value(schema, words, numbers)
 
 
-def _required(tool: Mapping[str, Any]) -> list[str]:
+def _required_arguments(tool: Mapping[str, Any]) -> list[str]:
     """Names of a tool's required arguments."""
     names = (tool.get("parameters") or {}).get("required")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -31,7 +31,7 @@ class ScriptedApi(Protocol):
     def write_error(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
         """Body of an answer without a stream."""
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
@@ -142,7 +142,9 @@ def scripted_response(
     if api.asks_for_stream(path, request) and not turn.ignores_stream:
         stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type=api.stream_type)
-    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)
+    return _json(
+        turn.whole.encode() if turn.whole is not None else api.whole_body(turn, number, request), 200, turn.headers
+    )
 
 
 def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -32,7 +32,7 @@ class ReceivedStream(msgspec.Struct, frozen=True):
 
 async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork) -> Sequence[bytes]:
     """Data of the events for the document in an answer. Raises BadAnswer, ProviderUnavailable."""
-    body = await answer.whole()
+    body = await answer.read_whole()
     loop.long |= is_long(body)
     return await work.process_document(
         lambda: document_events(body, answer.content_type, loop.prepared.wire), long=loop.long
@@ -41,7 +41,7 @@ async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork)
 
 def document_events(body: bytes, content_type: str, wire: WireFormat) -> Sequence[bytes]:
     """Data of the events for a document. The body may also consist of events, which some servers send with a content
-    type other than that of streams. Raises BadAnswer.
+    type that is not for streams. Raises BadAnswer.
     """
     excess = explain_excess(body) if is_long(body) else None
     if excess is not None:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.wire.call_ids import ProviderCallIds
-from fairlead_formats.wire.errors import LlmError, key_refused, reports_refused_key
+from fairlead_formats.wire.errors import LlmError, refused_key_error, reports_refused_key
 from fairlead_formats.wire.protocol import BadAnswer, BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
@@ -170,9 +170,9 @@ class StreamedAnswer(Response):
         self._answer.close()
         self._answer = await self._loop.next_answer()
         if self._answer.status == 401:
-            raise key_refused()
+            raise refused_key_error()
         if self._answer.status != 200:
-            provider_error = self._loop.prepared.wire.error_in(await self._answer.whole())
+            provider_error = self._loop.prepared.wire.error_in(await self._answer.read_whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", provider_error)
         self._document_events = None
         if not self._answer.streams:
@@ -252,7 +252,7 @@ class StreamedAnswer(Response):
         """Close the provider's answer, record the error, and return the error event that ends the stream."""
         self._answer.close()
         if raw is not None and reports_refused_key(raw):
-            error, raw = key_refused(), None
+            error, raw = refused_key_error(), None
         code = error.code if raw is None else "an error of the provider"  # its text may quote a prompt
         self._loop.record.end(error.code)
         log.info("The streamed answer of provider %s ended early: %s", self._loop.target.provider, code)

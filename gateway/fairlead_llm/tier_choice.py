@@ -1,6 +1,6 @@
 """Choice of a latency tier by the texts of a conversation, for requests with the tier `auto`.
 
-The rules are those of `POST /v1/tier`. Each request of a model API has the whole conversation, so the gateway stores no
+`POST /v1/tier` has the same rules. Each request of a model API has the whole conversation, so the gateway stores no
 state of conversations: the rules evaluate the last turns again for each request, and every replica chooses the same
 tier. The times of turns are not known, so rules that depend on time (a cooldown, a rapid exchange) have no effect.
 """
@@ -42,7 +42,7 @@ class ChosenTier(msgspec.Struct, frozen=True):
     rule: str
     """Name of a rule in `conversation.choose`, or `policy`."""
     changed_in: bytes = b""
-    """Digest of the conversation if this request adds a turn whose tier differs from that of the previous turn;
+    """Digest of the conversation if this request adds a turn whose tier differs from the tier of the previous turn;
     otherwise empty.
     """
 
@@ -51,18 +51,18 @@ class TierChanges:
     """Turns in which conversations changed their tier, so that a repeated request is counted once."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
+        self._counted_turns: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
 
     def is_new(self, principal: str, choice: ChosenTier) -> bool:
         """Whether the choice changes the tier in a turn of the principal that was not seen before."""
         if not choice.changed_in:
             return False
         key = principal, choice.changed_in, choice.name
-        new = key not in self._seen
-        self._seen[key] = None
-        self._seen.move_to_end(key)
-        if len(self._seen) > MOST_TURNS:
-            self._seen.popitem(last=False)
+        new = key not in self._counted_turns
+        self._counted_turns[key] = None
+        self._counted_turns.move_to_end(key)
+        if len(self._counted_turns) > MOST_TURNS:
+            self._counted_turns.popitem(last=False)
         return new
 
 

@@ -21,8 +21,8 @@ _CLIENT_BITS: Final = 64
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 ANY: Final = "*"
 """Entry that allows every host or origin."""
-_REMEMBERED: Final = 1024
-_REMEMBERED_BYTES: Final = 256
+_MAX_CACHED_HOSTS: Final = 1024
+_MAX_CACHED_BYTES: Final = 256
 """Most bytes of a `Host` that is cached, as clients can fill the cache where any host is allowed."""
 
 
@@ -45,7 +45,7 @@ def listen_address(pod_ips: Iterable[str]) -> str:
     return EVERY_ADDRESS if any(":" in address for address in pod_ips) else EVERY_IPV4_ADDRESS
 
 
-def unmapped(address: str) -> str:
+def to_ipv4(address: str) -> str:
     """Convert an IPv4-mapped address such as `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2) to IPv4; return others
     unchanged.
     """
@@ -88,12 +88,12 @@ class AllowList:
     """
 
     def __init__(
-        self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False, names_origins: bool = False
+        self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False, has_chosen_origins: bool = False
     ) -> None:
         self._cluster = cluster
         self._hosts = frozenset(entry.lower() for entry in hosts)
         self._origins = frozenset(entry.lower().rstrip("/") for entry in origins)
-        self.names_origins = names_origins
+        self.has_chosen_origins = has_chosen_origins
         """Whether an administrator has chosen the origins; otherwise, they are the local ones by default."""
         self._good_hosts: set[bytes] = set()
 
@@ -104,7 +104,7 @@ class AllowList:
         Origins default to local ones.
         """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
-        return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, names_origins=bool(tuple(origins)))
+        return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, has_chosen_origins=bool(tuple(origins)))
 
     @classmethod
     def for_operations(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:
@@ -114,7 +114,7 @@ class AllowList:
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, cluster=True)
 
-    def host(self, value: bytes | None) -> bool:
+    def allows_host(self, value: bytes | None) -> bool:
         """Whether a `Host` is allowed."""
         if value in self._good_hosts:
             return True
@@ -122,11 +122,11 @@ class AllowList:
             return ANY in self._hosts
         if not self._allows(value.decode("latin-1").lower(), self._hosts):
             return False
-        if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts) < _REMEMBERED:
+        if len(value) <= _MAX_CACHED_BYTES and len(self._good_hosts) < _MAX_CACHED_HOSTS:
             self._good_hosts.add(value)
         return True
 
-    def origin(self, value: bytes | None) -> bool:
+    def allows_origin(self, value: bytes | None) -> bool:
         """Whether an `Origin` is allowed. A request without `Origin` is, as it does not come from a web page."""
         if value is None or ANY in self._origins:
             return True

@@ -25,7 +25,7 @@ class Backoff:
         self.failures = 0
         self._random = random
 
-    def after(self, lived: float) -> float:
+    def delay_after(self, lived: float) -> float:
         """Return the delay after a connection failed that had lasted `lived` seconds (0 if it was never open)."""
         if lived >= self.stable:
             self.failures = 0

@@ -20,13 +20,13 @@ async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES
     """Decode a document of at most `values` JSON values as the type `kind`. Raises UnreadableAnswer."""
     if not is_long(document):
         return _decode(document, kind)
-    return await asyncio.to_thread(_within, document, kind, values)
+    return await asyncio.to_thread(_decode_checked, document, kind, values)
 
 
-def _within(document: bytes, kind: Any, values: int) -> Any:
-    held = explain_excess(document, values)
-    if held is not None:
-        raise UnreadableAnswer(f"the document has {held}")
+def _decode_checked(document: bytes, kind: Any, values: int) -> Any:
+    excess = explain_excess(document, values)
+    if excess is not None:
+        raise UnreadableAnswer(f"the document has {excess}")
     return _decode(document, kind)
 
 

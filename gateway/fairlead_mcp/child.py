@@ -99,7 +99,7 @@ class Program(StreamOpener):
         self._after = after
         self._mask = Mask.of_process(spec.args, dict(spec.env))
         if spec.secret:
-            self._mask = self._mask.adding(dict(spec.env)[spec.secret])
+            self._mask = self._mask.with_value(dict(spec.env)[spec.secret])
         self._run: ProgramRun | None = None
 
     @property
@@ -234,7 +234,7 @@ class ProgramRun:
             self._program.report(step=self._program.step)
 
     def _check_silence(self, before: int) -> None:
-        written = 0 if self.process is None else self.process.written
+        written = 0 if self.process is None else self.process.written_bytes
         if written >= before + FETCHED_BYTES:
             self.watch_silence(SILENT_SECONDS, written)
             return

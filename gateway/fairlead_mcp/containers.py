@@ -33,7 +33,7 @@ _ENVIRONMENT: Final = ("docker_", "container_", "xdg_")
 """Prefixes, in lower case, of environment variables by which a client finds its engine, besides `HOME` and `PATH`."""
 
 
-def _run_at(command: str, args: Sequence[str]) -> int | None:
+def _index_of_run(command: str, args: Sequence[str]) -> int | None:
     """Return the index of the word `run` in the arguments of an engine; None for other commands."""
     if PurePath(command).name not in ENGINES:
         return None
@@ -46,7 +46,7 @@ def _run_at(command: str, args: Sequence[str]) -> int | None:
 
 def starts_container(endpoint: Endpoint) -> bool:
     """Whether a server is started by `docker run` or `podman run`, possibly with options before `run`."""
-    return isinstance(endpoint, ChildEndpoint) and _run_at(endpoint.command, endpoint.args) is not None
+    return isinstance(endpoint, ChildEndpoint) and _index_of_run(endpoint.command, endpoint.args) is not None
 
 
 class ContainerRun:
@@ -67,10 +67,10 @@ class ContainerRun:
     @classmethod
     def of(cls, command: str, args: Sequence[str], environment: Mapping[str, str]) -> ContainerRun | None:
         """Make a run for a command; None if the command starts no container."""
-        at = _run_at(command, args)
+        at = _index_of_run(command, args)
         return None if at is None else cls(command, args, at, environment)
 
-    def last_will(self) -> str:
+    def kill_line(self) -> str:
         """Return a line of shell that sets the client's variables and kills the container; empty if that needs more
         than one line.
         """

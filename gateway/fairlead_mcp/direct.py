@@ -1,6 +1,6 @@
 """Starts servers that are configured with `npx` or `uvx` without leaving these wrappers running as parents.
 
-A wrapper that only waits for its server took half of the memory of the two. At each start the wrapper runs first: it
+A wrapper that only waits for its server took as much memory as the server. At each start the wrapper runs first: it
 resolves, fetches and installs the package, chooses the program and sets up the environment. Instead of the program, the
 wrapper is made to start a script of Fairlead, which prints the arguments and environment that it got, and ends; then
 the wrapper ends too. The program is then started with these arguments and this environment, so that the wrapper's
@@ -58,9 +58,9 @@ class DirectLauncher:
         """Whether a program is npm's `npx`, or uv, by path and modification time."""
         self._works: bool | None = None
         """Whether scripts in the temporary folder can be executed; None until tried."""
-        self._unlike: set[Wrapper] = set()
+        self._irreplaceable: set[Wrapper] = set()
         """Wrappers that do more than start the program that was found, and so have to keep running."""
-        self._fetched: set[tuple[str, str]] = set()
+        self._fetched_packages: set[tuple[str, str]] = set()
         """Packages whose program was found before, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._fetches = asyncio.Semaphore(FETCHES)
@@ -69,7 +69,7 @@ class DirectLauncher:
         """Implements Launcher. Also raises ConnectFailed (StartTimeout) if the wrapper takes too long."""
         wrapped = wrapper(spec)
         environment = spec.environment(os.environ)
-        if wrapped is None or wrapped in self._unlike or not await self._usable(wrapped, environment):
+        if wrapped is None or wrapped in self._irreplaceable or not await self._can_replace(wrapped, environment):
             return await self._inner.launch(spec, events)
         start = await self._find_in_turn(wrapped, environment, spec, events)
         if isinstance(start, Start):
@@ -82,7 +82,7 @@ class DirectLauncher:
 
     # Whether a wrapper can be replaced
 
-    async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
+    async def _can_replace(self, wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
         """Whether the wrapper is the genuine npx or uv, and the script that replaces the program can run here."""
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
@@ -100,13 +100,13 @@ class DirectLauncher:
         return self._genuine[key] and await self._script_runs(wrapped)
 
     async def _is_uv(self, path: str, environment: Mapping[str, str]) -> bool:
-        return is_uv(await self._output((path, "--version"), environment))
+        return is_uv(await self._first_line((path, "--version"), environment))
 
     async def _script_runs(self, wrapped: Wrapper) -> bool:
         """Whether scripts run from the temporary folder, which may be mounted noexec; tried once."""
         if self._works is None:
             with _script(wrapped._replace(kind="uvx"), {}) as (path, mark):
-                self._works = (await self._output((path,), {})).startswith(mark)
+                self._works = (await self._first_line((path,), {})).startswith(mark)
             if not self._works:
                 logger.info(
                     "programs cannot be executed in %s: npx and uvx stay running as parents of their servers",
@@ -114,7 +114,7 @@ class DirectLauncher:
                 )
         return self._works
 
-    async def _output(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    async def _first_line(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Run a short program and return the first line that it prints; empty if it fails."""
         observer = _WrapperObserver(None, "")
         try:
@@ -135,18 +135,18 @@ class DirectLauncher:
         other. Packages that were started before, or are in the cache of npm or uv, wait for no other package.
         """
         package = (wrapped.kind, wrapped.package)
-        if package in self._fetched:
+        if package in self._fetched_packages:
             return await self._find_program(wrapped, environment, spec, events)
         # without a timeout, as each start that holds the lock before has one
         async with self._locks[package]:
-            if package in self._fetched:  # by the start that held the lock before
+            if package in self._fetched_packages:  # by the start that held the lock before
                 return await self._find_program(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 start = await self._find_program(wrapped, environment, spec, events)
             else:
                 start = await self._fetch_first(wrapped, environment, spec, events)
         if isinstance(start, Start):
-            self._fetched.add(package)
+            self._fetched_packages.add(package)
             self._locks.pop(package, None)
         return start
 
@@ -196,7 +196,7 @@ class DirectLauncher:
         found_start = start(wrapped, observer.answer)
         if found_start is not None and _is_equivalent(wrapped, found_start):
             return found_start
-        self._unlike.add(wrapped)
+        self._irreplaceable.add(wrapped)
         return None
 
     async def _run(
@@ -216,16 +216,16 @@ class DirectLauncher:
         """
         process = await self._inner.start(argv, environment, cwd, observer)
         clock = asyncio.get_running_loop().time
-        began = moved = clock()
+        began = progressed = clock()
         written = 0
         try:
             while not await wait_until_set(observer.done, min(seconds / 4, _CHECK_SECONDS)):
                 if watch is not None:
                     await watch.check()
-                now, bytes_ = clock(), process.written
+                now, bytes_ = clock(), process.written_bytes
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
-                    moved, written = now, bytes_
-                if now - moved >= seconds:
+                    progressed, written = now, bytes_
+                if now - progressed >= seconds:
                     words = f"{Path(argv[0]).name} did not find or fetch its program within {now - began:.1f} s"
                     raise ConnectFailed(words, reason="StartTimeout")
         finally:

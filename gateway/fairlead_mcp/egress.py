@@ -144,7 +144,7 @@ class Egress:
             confined=inside,
             hosts=hosts,
             networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
-            denied=tuple(_require(entry) for entry in denied),
+            denied=tuple(_require_network(entry) for entry in denied),
             api_server=(api,) if inside and api is not None else (),
             api_names=tuple(name for name in (_API_SERVER, kubernetes) if name and _parse_address(name) is None)
             if inside
@@ -162,7 +162,7 @@ class Egress:
             listed = self._matches_host(host)
             trusted = listed or self._is_own_service(host, namespace)
             resolved, *others = await gather(
-                resolve(self._absolute(host), port), *(_resolve_optional(resolve, name) for name in self.api_names)
+                resolve(self._absolute_name(host), port), *(_resolve_optional(resolve, name) for name in self.api_names)
             )
             if not listed and isinstance(resolved, Resolved) and resolved.canonical:
                 trusted = self._is_own_service(resolved.canonical, namespace)  # a name can be an alias of a Service
@@ -206,7 +206,7 @@ class Egress:
             raise self._refusal(host, _describe_namespace(owner) + own)
         return owner is not None
 
-    def _absolute(self, host: str) -> str:
+    def _absolute_name(self, host: str) -> str:
         """In a pod, append a dot to an external name, as the pod's DNS search list would first look up `a.b` as the
         Service `a` of namespace `b`.
         """
@@ -375,7 +375,7 @@ def _network(text: str) -> _Network | None:
         return None
 
 
-def _require(text: str) -> _Network:
+def _require_network(text: str) -> _Network:
     network = _network(text)
     if network is None:
         raise BadEgress(f"FAIRLEAD_DENIED_NETWORKS: {text!r} is not a network, such as 10.96.0.0/12")

@@ -141,12 +141,12 @@ class Negotiated(msgspec.Struct, frozen=True):
         return declared is not None and bytes(declared) not in _NOT_DECLARED
 
     @property
-    def announced(self) -> tuple[str, ...]:
+    def announced_lists(self) -> tuple[str, ...]:
         """Lists ("tools", "prompts", "resources") for which the server declared `listChanged`."""
-        return announced(self.capabilities)
+        return announced_lists(self.capabilities)
 
 
-def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
+def announced_lists(capabilities: bytes | Raw) -> tuple[str, ...]:
     """Return the lists for which capabilities have `listChanged`; malformed capabilities count as without."""
     features = []
     for feature in ANNOUNCED:

@@ -269,6 +269,6 @@ class HandshakeRefused(McpError):
         """Make the exception for the JSON-RPC error with which a server answered `initialize`."""
         return cls(error.code, error.message, status=error.status)
 
-    def by(self, server: str) -> HandshakeRefused:
+    def with_server(self, server: str) -> HandshakeRefused:
         """Copy the exception, with the server's name in its message."""
         return HandshakeRefused(self.code, self.message, status=self.status, server=server)

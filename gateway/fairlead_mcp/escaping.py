@@ -52,7 +52,7 @@ def escape(raw: bytes | Raw) -> bytes | Raw:
 
 def escape_text(text: str) -> str:
     """Make the control characters in decoded text visible."""
-    return "".join(_visible(char) for char in text) if _TEXT.search(text) else text
+    return "".join(_escape_char(char) for char in text) if _TEXT.search(text) else text
 
 
 _TEXT: Final = re.compile(
@@ -60,7 +60,7 @@ _TEXT: Final = re.compile(
 )
 
 
-def _visible(char: str) -> str:
+def _escape_char(char: str) -> str:
     if not _TEXT.match(char):
         return char
     units = char.encode("utf-16-be")
@@ -68,4 +68,4 @@ def _visible(char: str) -> str:
 
 
 def _encode(char: bytes) -> bytes:
-    return _visible(char.decode()).replace("\\", "\\\\").encode()
+    return _escape_char(char.decode()).replace("\\", "\\\\").encode()

@@ -21,7 +21,7 @@ from fairlead_mcp.session import McpSession
 
 LOOK_SECONDS: Final = 30.0
 """Limit for each listing of a comparison."""
-Declaring: TypeAlias = Callable[[bytes], AbstractAsyncContextManager[McpSession]]
+SessionOpener: TypeAlias = Callable[[bytes], AbstractAsyncContextManager[McpSession]]
 """Opens a session that declares the given capabilities (raw JSON) and declines the server's requests."""
 
 
@@ -33,17 +33,17 @@ class Gated(NamedTuple):
     """Names of the client capabilities that a client has to declare to see the tool."""
 
 
-async def find_gated_tools(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
+async def find_gated_tools(open_session: SessionOpener, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
     """Return the tools that are not in `listed`, the names that the server lists to clients without capabilities.
 
     `timeout` is in seconds, for each listing. Raises McpError.
     """
-    gated = {name: raw for name, raw in (await _list(declaring, ALL, timeout)).items() if name not in listed}
+    gated = {name: raw for name, raw in (await _list(open_session, ALL, timeout)).items() if name not in listed}
     requires: dict[str, tuple[str, ...]] = {}
     for capability, declared in SINGLE:
         if len(requires) == len(gated):
             break
-        for name in await _list(declaring, declared, timeout):
+        for name in await _list(open_session, declared, timeout):
             if name in gated:
                 requires.setdefault(name, (capability,))
     return tuple(Gated(raw, requires.get(name, TOGETHER)) for name, raw in gated.items())
@@ -57,8 +57,8 @@ def name_of(definition: Raw) -> str | None:
         return None
 
 
-async def _list(declaring: Declaring, capabilities: bytes, timeout: float) -> dict[str, Raw]:
-    async with declaring(capabilities) as session:
+async def _list(open_session: SessionOpener, capabilities: bytes, timeout: float) -> dict[str, Raw]:
+    async with open_session(capabilities) as session:
         try:
             items = await session.list_all("tools/list", timeout=timeout)
         except RpcError as error:

@@ -111,11 +111,11 @@ class ChildHost:
     def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None, before: Child | None) -> Child:
         child: Child
 
-        def changed() -> None:
+        def report_state() -> None:
             for listener in self._listeners.copy():
                 listener.child_changed(key, child)
 
-        def notified(method: str, line: bytes) -> None:
+        def report_notification(method: str, line: bytes) -> None:
             for listener in self._listeners.copy():
                 listener.child_notified(key, child, method, line)
 
@@ -127,9 +127,9 @@ class ChildHost:
             stop_seconds=self._stop_seconds,
             after=self._closing.get(key),
         )
-        side = ClientSide(self._client, offering, notified)
+        side = ClientSide(self._client, offering, report_notification)
         child = Child(program, side=side, start_seconds=self._start_seconds, random=self._random, clock=self._clock)
-        child.on_state = program.on_state = changed
+        child.on_state = program.on_state = report_state
         return child
 
 

@@ -76,7 +76,7 @@ decode_text: Final = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
 
 
-def copied(raw: Raw) -> bytes:
+def copy_raw(raw: Raw) -> bytes:
     """The text of a raw value. `bytes(raw)` takes half as much again, and each call needs two."""
     return b"".join((raw,))
 

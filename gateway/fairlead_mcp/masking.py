@@ -90,7 +90,7 @@ class Mask:
         """Make a mask of these values, whatever they look like."""
         return cls(Credential(arguments={"": {str(number): value for number, value in enumerate(values)}}))
 
-    def adding(self, value: str) -> Mask:
+    def with_value(self, value: str) -> Mask:
         """A mask of the value of one more header too, such as `Bearer` with a token."""
         mask = Mask(Credential(headers={"": value}))
         mask._values = sorted({*self._values, *mask._values}, key=len, reverse=True)

@@ -50,7 +50,7 @@ class ProtectedNames:
         self.names: frozenset[str] = frozenset(names)
         self._by_fold = {_name_for_others(name): name for name in self.names}
 
-    def misread(self, members: Collection[str], where: str) -> str | None:
+    def explain_misread(self, members: Collection[str], where: str) -> str | None:
         """Return a sentence about the first member that some parsers read as a protected name; None without one.
 
         `where` names the object, such as `params`.
@@ -66,7 +66,7 @@ class ProtectedNames:
 
 
 def misspelling_message(member: str, meant: str, where: str) -> str:
-    """Make the sentence about a member that some parsers read as another one."""
+    """Make the sentence about a member that some parsers read as the member `meant`."""
     shown = json.dumps(member[:_SHOWN])
     return f'{where} has {shown}, which some parsers read as "{meant}": write "{meant}", or leave it out'
 

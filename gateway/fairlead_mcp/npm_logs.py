@@ -70,8 +70,8 @@ def unreached_registry(wrapped: Wrapper, environment: Mapping[str, str], began: 
 
 def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
     """Return the logs written since `began`, newest first."""
-    named = npm_setting(environment, "npm_config_logs_dir")
-    folder = Path(named) if named else npm_cache(environment) / "_logs"
+    setting = npm_setting(environment, "npm_config_logs_dir")
+    folder = Path(setting) if setting else npm_cache(environment) / "_logs"
     changed: list[tuple[float, Path]] = []
     try:
         for entry in os.scandir(folder):

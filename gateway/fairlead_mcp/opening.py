@@ -86,7 +86,7 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
     channel = session.channel
     if not isinstance(endpoint, HttpEndpoint) or not isinstance(channel, OlderChannel):
         return endpoint
-    if channel.older:
+    if channel.speaks_sse:
         return EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
     if not channel.redirected:
         return endpoint

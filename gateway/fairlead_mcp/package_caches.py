@@ -66,9 +66,9 @@ def _npm_prefix(environment: Mapping[str, str]) -> Path:
     """Return npm's prefix, the folder of global packages: the one that the environment sets, else the one that Node.js
     is in.
     """
-    named = npm_setting(environment, "npm_config_prefix")
-    if named:
-        return Path(named)
+    setting = npm_setting(environment, "npm_config_prefix")
+    if setting:
+        return Path(setting)
     node = shutil.which("node", path=environment.get("PATH"))
     return Path(node).resolve().parent.parent if node else Path(os.devnull)
 
@@ -77,8 +77,8 @@ def npm_cache(environment: Mapping[str, str]) -> Path:
     """Return the folder of npm's cache, without reading npm's configuration files. Raises RuntimeError without a home
     directory.
     """
-    named = npm_setting(environment, "npm_config_cache")
-    return Path(named) if named else _home(environment) / ".npm"
+    setting = npm_setting(environment, "npm_config_cache")
+    return Path(setting) if setting else _home(environment) / ".npm"
 
 
 def npm_setting(environment: Mapping[str, str], variable: str) -> str:
@@ -88,10 +88,12 @@ def npm_setting(environment: Mapping[str, str], variable: str) -> str:
 
 def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
     home = _home(environment)
-    tools = environment.get("UV_TOOL_DIR") or _below(environment, "XDG_DATA_HOME", home / ".local" / "share") / "tools"
+    tools = (
+        environment.get("UV_TOOL_DIR") or _uv_folder(environment, "XDG_DATA_HOME", home / ".local" / "share") / "tools"
+    )
     if os.access(Path(tools, wrapped.package, "bin", wrapped.program), os.X_OK):
         return True
-    cache = Path(environment.get("UV_CACHE_DIR") or _below(environment, "XDG_CACHE_HOME", home / ".cache"))
+    cache = Path(environment.get("UV_CACHE_DIR") or _uv_folder(environment, "XDG_CACHE_HOME", home / ".cache"))
     environments = islice(_environments(cache), MOST_ENVIRONMENTS)
     return any(os.access(folder / "bin" / wrapped.program, os.X_OK) for folder in environments) or any(
         wheel.is_dir() for wheel in cache.glob(_wheels_of(wrapped.package))
@@ -115,7 +117,7 @@ def _environments(cache: Path) -> Iterator[Path]:
                 yield from folder.iterdir()
 
 
-def _below(environment: Mapping[str, str], name: str, default: Path) -> Path:
+def _uv_folder(environment: Mapping[str, str], name: str, default: Path) -> Path:
     """Return uv's folder below a base directory of the XDG Base Directory Specification."""
     return Path(environment.get(name) or default) / "uv"
 

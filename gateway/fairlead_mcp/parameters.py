@@ -52,7 +52,7 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
         parameter = _parameter(path, below)
         other = by_name.setdefault(parameter.header.lower(), parameter)
         if other is not parameter:
-            raise InvalidAnnotation(f"{_at(parameter.path)} and {_at(other.path)} have the same {KEY}")
+            raise InvalidAnnotation(f"{_dotted(parameter.path)} and {_dotted(other.path)} have the same {KEY}")
     return tuple(by_name.values())
 
 
@@ -61,13 +61,13 @@ def _parameter(path: Path | None, schema: Schema) -> Parameter:
     if not path:
         raise InvalidAnnotation(f"{KEY} is at a schema that is not an argument: it may only be below `properties`")
     if not isinstance(header, str) or _TOKEN.fullmatch(header) is None:
-        raise InvalidAnnotation(f"the {KEY} of {_at(path)} is not a header name")
+        raise InvalidAnnotation(f"the {KEY} of {_dotted(path)} is not a header name")
     if not isinstance(kind, str) or kind not in _TYPES:
-        raise InvalidAnnotation(f"{_at(path)} has {KEY} and is neither string nor integer nor boolean")
+        raise InvalidAnnotation(f"{_dotted(path)} has {KEY} and is neither string nor integer nor boolean")
     return Parameter(path, header, kind)
 
 
-def _at(path: Path) -> str:
+def _dotted(path: Path) -> str:
     return ".".join(path)[:80]
 
 

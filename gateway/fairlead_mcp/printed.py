@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from fairlead_mcp.diagnosis import diagnosis
-from fairlead_mcp.refusals import shortened, without_numbers
+from fairlead_mcp.refusals import without_advice, without_numbers
 
 MOST_BYTES: Final = 128 << 10
 """Limit for the stored text of one server, in bytes."""
@@ -115,7 +115,7 @@ class PrintedLines:
         cause = cause or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
-        return shortened(cause)
+        return without_advice(cause)
 
 
 def _cost(text: str) -> int:

@@ -48,12 +48,13 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def make_parent_death_hook(lasting: threading.Thread | None = None) -> Callable[[], None]:
+def make_parent_death_hook(long_lived: threading.Thread | None = None) -> Callable[[], None]:
     """Make a `preexec_fn` that ends the new process when the current thread ends.
 
-    Raises RuntimeError unless the current thread is the main one or `lasting`, a thread that lives long enough.
+    Raises RuntimeError unless the current thread is the main thread or `long_lived`, a thread that outlives the
+    process.
     """
-    if threading.current_thread() not in (threading.main_thread(), lasting):
+    if threading.current_thread() not in (threading.main_thread(), long_lived):
         raise RuntimeError(
             "child processes must be started from a long-lived thread, such as the main thread, because a child ends "
             "with the thread that started it"
@@ -111,10 +112,10 @@ def written_bytes(pid: int) -> int:
 
     Includes children that have ended; 0 if the system does not say.
     """
-    return sum(_written(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
+    return sum(_written_bytes(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
 
 
-def _written(pid: int) -> int:
+def _written_bytes(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
         return next(int(line.partition(":")[2]) for line in lines if line.startswith("wchar:"))
@@ -193,9 +194,9 @@ class GroupGuard:
             else:
                 self._send_groups()
 
-    def add(self, pgid: int, last_will: str = "") -> None:
+    def add(self, pgid: int, kill_line: str = "") -> None:
         """Add a group to kill, with a line of shell to run after that."""
-        self._groups[pgid] = last_will
+        self._groups[pgid] = kill_line
         self._send_groups()
 
     def discard(self, pgid: int) -> None:
@@ -220,5 +221,5 @@ class GroupGuard:
         if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 kills = [f"kill -s KILL -- -{group} 2>/dev/null" for group in sorted(self._groups)]
-                wills = [will for will in self._groups.values() if will]
-                self._process.stdin.write("; ".join([*kills, *wills]).encode() + b"\n")
+                kill_lines = [line for line in self._groups.values() if line]
+                self._process.stdin.write("; ".join([*kills, *kill_lines]).encode() + b"\n")

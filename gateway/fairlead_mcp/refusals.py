@@ -69,7 +69,7 @@ def is_same_failure(text: str, other: str) -> bool:
     return without_numbers(text) == without_numbers(other)
 
 
-def shortened(words: str) -> str:
+def without_advice(words: str) -> str:
     """Remove what follows the cause in errors with advice: what the package `mcp` says to the authors of a server for
     its version 1, and the versions of a package that uv goes through for an older Python.
     """

@@ -16,8 +16,8 @@ MAX_SECONDS: Final = 1.0
 """Largest random part of the delay before any retry."""
 MAX_RETRY_AFTER_SECONDS: Final = 5
 """Longest `Retry-After` that an attempt waits for; with a longer one the caller decides when to call again."""
-_PASSING: Final = frozenset({502, 503, 504})
-"""HTTP statuses of a proxy whose server is temporarily unavailable."""
+_TRANSIENT: Final = frozenset({502, 503, 504})
+"""HTTP statuses by which a proxy says that its server is temporarily unavailable."""
 
 
 def worth_retrying(error: Exception, *, idempotent: bool) -> bool:
@@ -26,7 +26,7 @@ def worth_retrying(error: Exception, *, idempotent: bool) -> bool:
         return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TLSFailed")
     if isinstance(error, ConnectionLost):
         return idempotent or not error.sent
-    return idempotent and isinstance(error, HttpRefused) and error.status in _PASSING
+    return idempotent and isinstance(error, HttpRefused) and error.status in _TRANSIENT
 
 
 def delay(attempt: int, random: float) -> float:
@@ -37,7 +37,7 @@ def delay(attempt: int, random: float) -> float:
 def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
-    """Return the seconds until the next attempt, at least those of `Retry-After`; None for no retry.
+    """Return the seconds until the next attempt, at least the seconds of `Retry-After`; None for no retry.
 
     `left` is the call's remaining time in seconds.
     """

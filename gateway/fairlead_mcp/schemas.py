@@ -153,7 +153,7 @@ class References:
                 self._embedded = self._embedded or schema is not root
                 self._named.setdefault(ident, []).append(schema)
 
-    def of(self, schema: Schema) -> list[Schema]:
+    def targets(self, schema: Schema) -> list[Schema]:
         """Return the targets of a schema's references; a dynamic reference may have several."""
         targets: list[Schema] = []
         for keyword in REFERENCES:

@@ -27,7 +27,7 @@ PROMPTS: Final = "prompts/list"
 SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
 _SHAREABLE: Final = {"resources": RESOURCES, "resourceTemplates": TEMPLATES, "prompts": PROMPTS, "skills": SKILLS}
-"""Lists that are often those of one user, by their names in `discovery.shared`."""
+"""Lists that often differ from user to user, by their names in `discovery.shared`."""
 _CAPABILITIES_OF: Final = {
     "resources": ("resources",),
     "resourceTemplates": ("resources", "completions"),
@@ -69,7 +69,7 @@ class RawListing(msgspec.Struct, frozen=True):
     """Set for the listing of an HTTP API, whose `tools` were made by `join_operation`."""
 
     @property
-    def listed(self) -> int:
+    def definition_count(self) -> int:
         """Number of definitions of all kinds."""
         return sum(map(len, self._lists))
 
@@ -80,7 +80,7 @@ class RawListing(msgspec.Struct, frozen=True):
 
     def with_shared(self, shared: Collection[str]) -> RawListing:
         """The listing of the tools, and of what `shared` names: `resources`, `resourceTemplates`, `prompts`, `skills`
-        and `instructions`. These are often those of one user, such as the titles of their files.
+        and `instructions`. These lists often differ from user to user, such as the titles of their files.
         """
         try:
             declared = jsonrpc.decode_object(self.capabilities)
@@ -90,8 +90,8 @@ class RawListing(msgspec.Struct, frozen=True):
         members = {name: value for name, value in declared.items() if name not in left_out}
         wanted = {methods.TASKS, methods.SKILLS} if "skills" in shared else {methods.TASKS}
         extensions = capabilities.extension_settings(self.capabilities)
-        if told := {name: extensions[name] for name in sorted(wanted) if name in extensions}:
-            members["extensions"] = Raw(jsonrpc.encode(told))
+        if settings := {name: extensions[name] for name in sorted(wanted) if name in extensions}:
+            members["extensions"] = Raw(jsonrpc.encode(settings))
         return msgspec.structs.replace(
             self,
             capabilities=Raw(jsonrpc.encode(members)),
@@ -108,7 +108,7 @@ class RawListing(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptListing:
+class PackedListing:
     """A listing that is compressed, to save memory, because only reconciles of its server read it."""
 
     capabilities: Raw
@@ -117,7 +117,7 @@ class KeptListing:
     """The whole listing as compressed JSON."""
 
     @classmethod
-    def of(cls, listing: RawListing) -> KeptListing:
+    def of(cls, listing: RawListing) -> PackedListing:
         return cls(listing.capabilities, zlib.compress(msgspec.json.encode(listing), level=1))
 
     def unpack(self) -> RawListing:
@@ -147,9 +147,9 @@ async def read_shared(session: McpSession, shared: Collection[str], timeout: flo
 
 
 async def _read(
-    session: McpSession, timeout: float, wanted: Collection[str], say: Callable[[McpError], str]
+    session: McpSession, timeout: float, wanted: Collection[str], describe: Callable[[McpError], str]
 ) -> RawListing:
-    """The tools, and the `wanted` lists; `say` makes the notes about failed ones. Raises McpError."""
+    """The tools, and the `wanted` lists; `describe` makes the notes about failed ones. Raises McpError."""
     notes: list[str] = []
     listing = await _list_tools(session, timeout)
     optional_timeout = min(timeout / 4, OPTIONAL_SECONDS)
@@ -157,7 +157,7 @@ async def _read(
     for method in wanted:
         offered = session.offers(_CAPABILITY[method]) if method in _CAPABILITY else _has_skills(session)
         if offered:
-            lists[method] = await _optional(session, method, notes, optional_timeout, say)
+            lists[method] = await _list_optional(session, method, notes, optional_timeout, describe)
     return msgspec.structs.replace(
         listing,
         resources=lists.get(RESOURCES, ()),
@@ -172,7 +172,7 @@ async def _read(
 
 async def _list_tools(session: McpSession, timeout: float) -> RawListing:
     """The listing of the tools, with the data of the handshake. Raises McpError."""
-    tools = await _tools(session, timeout)
+    tools = await _tool_definitions(session, timeout)
     return RawListing(
         protocol_version=session.protocol_version,
         server_info=_copy(session.server_info),
@@ -189,7 +189,7 @@ def _shortest_ttl(session: McpSession) -> int:
     return min((ttl for ttl in session.ttl.values() if ttl > 0), default=0)
 
 
-async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
+async def _tool_definitions(session: McpSession, timeout: float) -> tuple[Raw, ...]:
     """All tools; none if the server neither declares tools nor knows the method. Raises McpError."""
     try:
         return tuple(_copy(item) for item in await session.list_all("tools/list", timeout=timeout))
@@ -199,10 +199,10 @@ async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
         raise
 
 
-async def _optional(
-    session: McpSession, method: str, notes: list[str], timeout: float, say: Callable[[McpError], str]
+async def _list_optional(
+    session: McpSession, method: str, notes: list[str], timeout: float, describe: Callable[[McpError], str]
 ) -> tuple[Raw, ...]:
-    """All items of an optional listing; none after a failure. A failure is added to `notes` in the words of `say`,
+    """All items of an optional listing; none after a failure. A failure is added to `notes` in the words of `describe`,
     unless the server does not know the method. Only a lost connection is raised.
     """
     try:
@@ -211,7 +211,7 @@ async def _optional(
         raise  # concerns the server as a whole
     except McpError as error:
         if not (isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND):
-            notes.append(f"{method} failed: {say(error)}")
+            notes.append(f"{method} failed: {describe(error)}")
         return ()
 
 

@@ -104,7 +104,7 @@ class McpSession:
         self.connect_seconds = connect_seconds
         """Limit of the handshake with which the session's context begins."""
         self.ttl: dict[str, int] = {}
-        self._listed: dict[str, tuple[str, ...]] = {}
+        self._listing_remarks: dict[str, tuple[str, ...]] = {}
         """Remarks on the last listing of each method."""
         self._pool = pool
         self._clock = clock
@@ -195,7 +195,11 @@ class McpSession:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about messages of the server that violate MCP, and how each was treated."""
-        return (*self.channel.remarks, *self.negotiated.remarks, *itertools.chain.from_iterable(self._listed.values()))
+        return (
+            *self.channel.remarks,
+            *self.negotiated.remarks,
+            *itertools.chain.from_iterable(self._listing_remarks.values()),
+        )
 
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
@@ -251,7 +255,7 @@ class McpSession:
             try:
                 page = await self.channel.request(method, params, deadline=deadline)
             except RpcError as error:
-                if cursor is None or not listing.take_refusal(cursor, error):
+                if cursor is None or not listing.ends_with_refusal(cursor, error):
                     raise
                 break
             cursor = listing.add(page)
@@ -260,7 +264,7 @@ class McpSession:
             if cursor is None:
                 break
             params = b'{"cursor":%b}' % jsonrpc.encode(cursor)
-        self._listed[method] = tuple(listing.remarks)
+        self._listing_remarks[method] = tuple(listing.remarks)
         self.ttl.pop(method, None)
         if listing.ttl is not None:
             self.ttl[method] = listing.ttl
@@ -321,7 +325,7 @@ class Listing:
         self._cursors.add(cursor)
         return cursor
 
-    def take_refusal(self, cursor: str, error: RpcError) -> bool:
+    def ends_with_refusal(self, cursor: str, error: RpcError) -> bool:
         """Whether the listing is complete although the server refused `cursor`.
 
         A listing is complete after an empty cursor: many servers mean the end of the list by it, although by MCP

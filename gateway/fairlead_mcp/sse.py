@@ -111,7 +111,7 @@ class EventParser:
         return events
 
     @property
-    def pending(self) -> int:
+    def pending_bytes(self) -> int:
         """Bytes of the incomplete event."""
         return self._size
 

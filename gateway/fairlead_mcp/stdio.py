@@ -108,7 +108,7 @@ class Process(Protocol):
     def pid(self) -> int: ...
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         """Bytes that the process and its descendants have written to files and pipes; 0 if the system does not say."""
         ...
 
@@ -172,24 +172,24 @@ class LogBuffer:
     A long line is cut, not refused: Node.js prints the source line of an error, which in a bundle may be a megabyte.
     """
 
-    __slots__ = ("_held", "limit")
+    __slots__ = ("_partial_line", "limit")
 
     def __init__(self, limit: int = LINE_WIDTH * 4) -> None:
         self.limit = limit
-        self._held = b""
+        self._partial_line = b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         *complete, rest = chunk.split(b"\n")
         lines = []
         for piece in complete:
-            lines.append(self._cut(self._held + piece[: self.limit]))
-            self._held = b""
-        self._held = (self._held + rest)[: self.limit]
+            lines.append(self._cut(self._partial_line + piece[: self.limit]))
+            self._partial_line = b""
+        self._partial_line = (self._partial_line + rest)[: self.limit]
         return [line for line in lines if line]
 
     def rest(self) -> bytes:
         """Return and clear the text after the last line break, when the process has ended."""
-        line, self._held = self._cut(self._held), b""
+        line, self._partial_line = self._cut(self._partial_line), b""
         return line
 
     def _cut(self, line: bytes) -> bytes:
@@ -237,7 +237,7 @@ class SubprocessLauncher:
             )
         except (OSError, ValueError) as error:
             raise _start_failure(error, argv[0], cwd) from error
-        self._guard.add(transport.get_pid(), "" if container is None else container.last_will())
+        self._guard.add(transport.get_pid(), "" if container is None else container.kill_line())
         return _Subprocess(transport, protocol, self._guard, container)
 
     async def aclose(self) -> None:
@@ -296,7 +296,7 @@ class _Streams(asyncio.SubprocessProtocol):
             if not self._open:
                 self._report_end()
         elif fd == 1:
-            asyncio.get_running_loop().call_later(MUTE_SECONDS, self._mute)
+            asyncio.get_running_loop().call_later(MUTE_SECONDS, self._report_closed_output)
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -305,7 +305,7 @@ class _Streams(asyncio.SubprocessProtocol):
         else:
             self._report_end()
 
-    def _mute(self) -> None:
+    def _report_closed_output(self) -> None:
         if not self.exited.is_set():
             self._events.on_fault(ConnectionLost("the server's process closed its output but still runs", sent=True))
 
@@ -338,7 +338,7 @@ class _Subprocess:
         self._stopped = False
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         return processes.written_bytes(self.pid)
 
     def write(self, line: bytes) -> None:

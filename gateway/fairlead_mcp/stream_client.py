@@ -1,7 +1,8 @@
 """Client of one MCP server over a message stream that all requests share and that is reopened after it was lost.
 
-A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
-one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
+A `StreamOpener` opens the streams: the openers in `tcp` and `http.events` connect to a remote process, the opener in
+`child` starts a process. This module decides when a stream is opened, which requests wait for it, and when a failed
+opening is retried.
 
     IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING if eager
                          └────────failure────────────────────────┘        CLOSED: by `aclose`, for good
@@ -52,8 +53,9 @@ FAILED_AFTER: Final = 3
 REFUSED_SECONDS: Final = 600.0
 """Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
 _LOGGED_LINES: Final = 10
+"""Number of lines of a stream that are logged because they are not MCP messages."""
 _LOGGED_BYTES: Final = 80
-"""Maximum part of such a line that is logged."""
+"""Maximum number of bytes that are logged of a line that is not an MCP message."""
 _LONGEST_WAIT: Final = 1e6
 """Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
@@ -111,8 +113,8 @@ class StreamOpener(ABC):
         return NEVER
 
     async def is_current(self, stream: MessageStream) -> bool:
-        """Whether new requests still belong on this open stream; False if its peer is about to end and there is
-        another one.
+        """Whether new requests still belong on this open stream; False if its peer is about to end and there is another
+        peer.
         """
         return True
 
@@ -157,7 +159,7 @@ class StreamConnection:
         """The open stream; None while it is being opened."""
         self.negotiated: Negotiated | None = None
         """Result of the handshake; None before it."""
-        self.born = 0.0
+        self.negotiated_at = 0.0
         """Time of the handshake."""
         offering = client.side.offering
         self._is_for_one_client = offering is not None
@@ -169,7 +171,7 @@ class StreamConnection:
         )
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         self.left: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        """Why the stream takes no new requests: it has ended, or another one takes them."""
+        """Why the stream takes no new requests: it has ended, or another stream takes them."""
         self._client = client
         self._skipped = 0
 
@@ -180,7 +182,7 @@ class StreamConnection:
         self.pipe.write(line)
 
     def on_line(self, line: bytes) -> bool:
-        """Handle one message. False for a line that is not JSON-RPC."""
+        """Handle one message. False if it is not JSON-RPC, or is a response with an id that no request had."""
         try:
             understood = self.stream.feed(line)
         except McpError as error:  # the server does not read, so that its own request could not be answered
@@ -255,13 +257,13 @@ class StreamClient:
         self._changed = asyncio.Event()
         """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
-        self._attempted: MessageStream | None = None
+        self._attempted_stream: MessageStream | None = None
         """The stream of the last attempt; None if it was not opened."""
         self._check_timer: asyncio.TimerHandle | None = None
         """Starts the next check of the open stream (`StreamOpener.is_current`)."""
         self._checks = TaskSet()
-        self._retired: set[StreamConnection] = set()
-        """Streams whose requests may still be answered, while another one takes the new requests."""
+        self._retired_streams: set[StreamConnection] = set()
+        """Streams whose requests may still be answered, while another stream takes the new requests."""
         self._retired_endings = TaskSet()
         self._busy = 0
         self._idle_times: IdleTimes[None] = IdleTimes(policy.idle, self._expire)
@@ -276,7 +278,7 @@ class StreamClient:
         """Result of the handshake of the open stream; None without one."""
         return None if self._connection is None else self._connection.negotiated
 
-    async def ready(self, deadline: float) -> Negotiated:
+    async def wait_until_ready(self, deadline: float) -> Negotiated:
         """Wait until the server takes requests. Raises McpError: Timeout at the deadline, or the reason why the stream
         cannot be opened now.
         """
@@ -318,7 +320,7 @@ class StreamClient:
             agreed = connection.negotiated
             assert agreed is not None
             if agreed.era is Era.MODERN:
-                params = modern_params(listen_params(agreed.announced), self.side.client)
+                params = modern_params(listen_params(agreed.announced_lists), self.side.client)
                 read_line(await connection.stream.request("subscriptions/listen", params, deadline=NEVER))
                 raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
             raise await asyncio.shield(connection.left)
@@ -333,7 +335,7 @@ class StreamClient:
     def retry(self) -> None:
         """Open a stream now instead of after the back-off, and reset the back-off.
 
-        Where an attempt is under way, another one follows if it fails.
+        If an attempt is in progress and fails, another attempt follows at once.
         """
         if self.state in (StreamState.BACKOFF, StreamState.FAILED, StreamState.STARTING):
             self._backoff.failures = 0
@@ -354,7 +356,7 @@ class StreamClient:
             await asyncio.gather(self._opening, return_exceptions=True)
         closed = ConnectionLost(self._opener.closed % self.name, sent=True)
         self._close_stream(closed)
-        for connection in [*self._retired]:
+        for connection in [*self._retired_streams]:
             connection.on_end(closed)
         await self._checks.cancel()
         if endings := {*self._endings, *self._retired_endings}:
@@ -398,9 +400,9 @@ class StreamClient:
             await asyncio.wait(self._endings)
         connection = self._connection = StreamConnection(self)
         self.starts += 1
-        self._attempted = None
+        self._attempted_stream = None
         try:
-            self._attempted = connection.pipe = await self._opener.open(connection)
+            self._attempted_stream = connection.pipe = await self._opener.open(connection)
             agreed = await self._negotiate(connection)
         except McpError as error:
             if isinstance(error, ConnectionLost) and self._policy.modern is None:
@@ -411,9 +413,9 @@ class StreamClient:
             failure = ConnectFailed(f"{self.name} cannot be opened ({error})", reason="StartFailed")
         else:
             connection.negotiated = agreed
-            connection.born = self.clock()
-            alone = self._opener.starts_process or self.side.offering is not None
-            self.process = secrets.token_hex(6).encode() if alone else None
+            connection.negotiated_at = self.clock()
+            has_own_process = self._opener.starts_process or self.side.offering is not None
+            self.process = secrets.token_hex(6).encode() if has_own_process else None
             self._enter(StreamState.RUNNING)
             self._mark_idle()  # the request that wanted the stream may have been canceled
             self._schedule_check(connection)
@@ -422,8 +424,8 @@ class StreamClient:
         return failure
 
     async def _has_moved(self) -> bool:
-        """Whether new requests belong to another peer than that of the last attempt."""
-        return self._attempted is not None and not await self._opener.is_current(self._attempted)
+        """Whether new requests belong to another peer than the peer of the last attempt."""
+        return self._attempted_stream is not None and not await self._opener.is_current(self._attempted_stream)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
@@ -464,7 +466,7 @@ class StreamClient:
         """Have another stream take the new requests; the stream ends when its own are answered."""
         self._connection = None
         self._idle_times.mark_used(None)
-        self._retired.add(connection)
+        self._retired_streams.add(connection)
         connection.leave(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
         if self._policy.eager:
             self._start()
@@ -473,11 +475,11 @@ class StreamClient:
         self._end_if_done(connection)
 
     def _end_if_done(self, connection: StreamConnection) -> None:
-        if connection in self._retired and not connection.stream.in_flight:
+        if connection in self._retired_streams and not connection.stream.in_flight:
             self._end_retired(connection)
 
     def _end_retired(self, connection: StreamConnection) -> None:
-        self._retired.discard(connection)
+        self._retired_streams.discard(connection)
         connection.on_end(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
         assert connection.pipe is not None
         # not among `_endings`, which a new stream waits for: this one leads to another process
@@ -488,15 +490,15 @@ class StreamClient:
     def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
-            self._fail(error, self.clock() - connection.born)
-        elif connection in self._retired:
+            self._fail(error, self.clock() - connection.negotiated_at)
+        elif connection in self._retired_streams:
             self._end_retired(connection)
 
     def _fail(self, error: McpError, lived: float | None) -> None:
         """Handle the failure of a stream: lost after `lived` seconds, or not opened if `lived` is None."""
         failure = _not_sent(error)
         permanent = lived is None and self._opener.is_permanent(failure)
-        delay = self._backoff.after(lived or 0.0)
+        delay = self._backoff.delay_after(lived or 0.0)
         if permanent:
             delay = REFUSED_SECONDS
         if self._policy.eager:
@@ -561,7 +563,7 @@ class StreamClient:
     def _end_use(self, connection: StreamConnection | None) -> None:
         self._busy -= 1
         self._mark_idle()
-        if self._retired and connection is not None:
+        if self._retired_streams and connection is not None:
             self._end_if_done(connection)
 
     def _mark_idle(self) -> None:

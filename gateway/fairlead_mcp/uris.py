@@ -64,17 +64,17 @@ def split(uri: str) -> tuple[str, str] | None:
 
 
 class UriNames:
-    """Adds the prefix of one server (`part`) to its URIs; an empty prefix leaves them unchanged."""
+    """Adds the prefix of one server to its URIs; an empty prefix leaves them unchanged."""
 
-    __slots__ = ("part",)
+    __slots__ = ("prefix",)
 
-    def __init__(self, part: str) -> None:
-        self.part = part
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
 
     def show(self, uri: str) -> str:
         """Add the prefix to a URI or URI template."""
-        match = _NAMED.fullmatch(uri) if self.part else None
-        return uri if match is None else f"{match[1]}{self.part}/{match[2]}{match[3]}"
+        match = _NAMED.fullmatch(uri) if self.prefix else None
+        return uri if match is None else f"{match[1]}{self.prefix}/{match[2]}{match[3]}"
 
     def show_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
         """Add the prefix to the URIs at the positions `places` of a JSON document; other members stay byte for byte.
@@ -82,7 +82,7 @@ class UriNames:
         Returns the same object if no URI changes.
         """
         raw = bytes(document)
-        if not self.part or not (b"://" in raw or b"\\/" in raw or b"\\u" in raw):
+        if not self.prefix or not (b"://" in raw or b"\\/" in raw or b"\\u" in raw):
             return document  # most results have no URI, not even with escapes
         changed = _replace(document, places, self.show)
         return document if changed is None else changed
@@ -100,16 +100,16 @@ def find_uris(document: bytes | Raw, places: Places) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _replace(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> bytes | None:
+def _replace(raw: bytes | Raw, places: Places, change: Callable[[str], str]) -> bytes | None:
     """Replace the URIs at the positions `places`; None if no URI changes. Malformed parts stay unchanged."""
     start = bytes(raw)[:64].lstrip()[:1]
     try:
         if not places:
             text = jsonrpc.decode_text(raw) if start == b'"' else None
-            new = None if text is None else shown(text)
+            new = None if text is None else change(text)
             return None if new is None or new == text else jsonrpc.encode(new)
         if start == b"[":
-            return _replace_items(raw, places.get("*"), shown)
+            return _replace_items(raw, places.get("*"), change)
         if start != b"{":
             return None
         members = jsonrpc.decode_object(raw)
@@ -117,19 +117,19 @@ def _replace(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> b
         return None
     changed = False
     for name in members.keys() & places.keys():
-        new_value = _replace(members[name], places[name], shown)
+        new_value = _replace(members[name], places[name], change)
         if new_value is not None:
             members[name], changed = Raw(new_value), True
     return jsonrpc.encode(members) if changed else None
 
 
-def _replace_items(raw: bytes | Raw, places: Places | None, shown: Callable[[str], str]) -> bytes | None:
+def _replace_items(raw: bytes | Raw, places: Places | None, change: Callable[[str], str]) -> bytes | None:
     if places is None:
         return None
     items: list[Any] = _decode_list(raw)
     changed = False
     for at, item in enumerate(items):
-        new = _replace(item, places, shown)
+        new = _replace(item, places, change)
         if new is not None:
             items[at], changed = Raw(new), True
     return jsonrpc.encode(items) if changed else None

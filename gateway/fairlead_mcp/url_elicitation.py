@@ -104,7 +104,7 @@ def is_url_elicitation(method: object, params: object) -> bool:
     return method == METHOD and isinstance(params, Raw) and mode_of(params) == URL
 
 
-def required_by(error: Exception) -> tuple[UrlElicitation, ...]:
+def pages_in_error(error: Exception) -> tuple[UrlElicitation, ...]:
     """Return the pages of the error -32042, at most MAX_ELICITATIONS; empty for other and for malformed errors."""
     if not isinstance(error, RpcError) or error.code != URL_ELICITATION_REQUIRED or error.data is None:
         return ()
@@ -119,7 +119,7 @@ def required_by(error: Exception) -> tuple[UrlElicitation, ...]:
 def required_error(pages: Sequence[UrlElicitation]) -> RpcError:
     """Make the error -32042 (URLElicitationRequired) that asks the client to open the pages."""
     data = jsonrpc.encode({"elicitations": [page.params() for page in pages]})
-    return RpcError(URL_ELICITATION_REQUIRED, described(pages), data)
+    return RpcError(URL_ELICITATION_REQUIRED, describe_pages(pages), data)
 
 
 def required_data(pages: Sequence[UrlElicitation], new_id: NewId) -> bytes:
@@ -165,7 +165,7 @@ def refuse(request: Message, features: bytes | None) -> bytes:
         if page is None:
             message = f"elicitation/create of mode url needs params.url, a URL of at most {MAX_URL} characters"
         else:
-            message = f"The client of this request has not declared elicitation.url. {described((page,))}"
+            message = f"The client of this request has not declared elicitation.url. {describe_pages((page,))}"
     return jsonrpc.error(request.id, jsonrpc.INVALID_PARAMS, message)
 
 
@@ -177,7 +177,7 @@ def is_accepted(response: Raw | bytes) -> bool:
         return False
 
 
-def completion(params: object) -> bytes | None:
+def completion_notification(params: object) -> bytes | None:
     """Make `notifications/elicitation/complete` of a server's params; None if they name no elicitation."""
     try:
         members = jsonrpc.decode_object(params) if isinstance(params, Raw) else {}
@@ -187,7 +187,7 @@ def completion(params: object) -> bytes | None:
     return jsonrpc.notification(COMPLETED, jsonrpc.encode(members)) if named else None
 
 
-def described(pages: Sequence[UrlElicitation]) -> str:
+def describe_pages(pages: Sequence[UrlElicitation]) -> str:
     """Describe pages for a user or model that can only get text."""
     if len(pages) == 1:
         return f"{_sentence(pages[0].message)} Open {pages[0].url} in a browser, then call again."

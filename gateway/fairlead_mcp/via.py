@@ -48,7 +48,7 @@ def header(name: str) -> dict[str, str]:
     return {"Via": f"1.1 {name}"} if name else {}
 
 
-def refusal(value: bytes, own: str) -> str | None:
+def explain_refusal(value: bytes, own: str) -> str | None:
     """Explain why the installation `own` refuses a request with this `Via`; None if it does not."""
     entries = _ENTRY.findall(value)
     if own.encode() in entries:

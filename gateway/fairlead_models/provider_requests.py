@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 PIECE: Final = 2 << 10
 """Maximum number of bytes of one read."""
 READ_BUFFER: Final = 512
-"""Number of buffered bytes of an answer below which aiohttp resumes reading. It pauses above twice this number."""
-MAX_DIGITS: Final = 10
+"""Number of buffered bytes of an answer below which aiohttp resumes reading. aiohttp pauses above twice this number."""
+MAX_RETRY_AFTER_DIGITS: Final = 9
+"""Maximum number of digits of a number in `retry-after-ms` or `Retry-After`; a longer number is ignored."""
 CLOSE_SECONDS: Final = 2.0
 """Seconds that a provider has to answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
@@ -261,7 +262,7 @@ class ProviderAnswer:
             if _matches(name.lower(), forwarded) and _is_plain(value) and not (key and key in value)
         }
 
-    async def whole(self) -> bytes:
+    async def read_whole(self) -> bytes:
         """Read the whole body; later calls return the same bytes. In the body of an error response, the API key is
         replaced; a body longer than MAX_REFUSAL is returned as empty. Raises ProviderUnavailable.
         """
@@ -309,7 +310,7 @@ class ProviderClient:
         self._session: aiohttp.ClientSession | None = None
         self._signer = RequestSigner()
 
-    def for_caller(self, key: str) -> KeyedClient:
+    def keyed_client(self, key: str) -> KeyedClient:
         """Make a client for the requests of one caller. `key`: the caller's own API key; empty: none."""
         return KeyedClient(self, key)
 
@@ -455,9 +456,9 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     valid.
     """
     millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
-    if millis.isdecimal() and len(millis) < MAX_DIGITS:
+    if millis.isdecimal() and len(millis) <= MAX_RETRY_AFTER_DIGITS:
         return int(millis) / 1000
-    if after.isdecimal() and len(after) < MAX_DIGITS:
+    if after.isdecimal() and len(after) <= MAX_RETRY_AFTER_DIGITS:
         return float(after)
     try:
         return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)

@@ -21,15 +21,15 @@ BULK: Final = "--bulk"
 
 
 class Job(Generic[Answer]):
-    """Job that a worker process runs: the name of a function that takes bytes. `answers`: type to which the gateway
+    """Job that a worker process runs: the name of a function that takes bytes. `answer_type`: type to which the gateway
     decodes the function's answer.
     """
 
-    __slots__ = ("answers", "name")
+    __slots__ = ("answer_type", "name")
 
-    def __init__(self, name: str, answers: Any) -> None:
+    def __init__(self, name: str, answer_type: Any) -> None:
         self.name = name
-        self.answers = answers
+        self.answer_type = answer_type
 
 
 class ConvertedBody(msgspec.Struct, frozen=True):

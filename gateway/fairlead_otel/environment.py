@@ -38,7 +38,7 @@ def exported_signals(environ: Mapping[str, str]) -> dict[Signal, Protocol]:
 
 def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
     """Endpoint of a signal's collector from the variables; empty for OTLP's default on this machine."""
-    return _first(environ, _names("ENDPOINT", signal))[1]
+    return _first_set(environ, _names("ENDPOINT", signal))[1]
 
 
 def _is_exported(environ: Mapping[str, str], signal: Signal) -> bool:
@@ -50,7 +50,7 @@ def _is_exported(environ: Mapping[str, str], signal: Signal) -> bool:
 
 
 def _protocol(environ: Mapping[str, str], signal: Signal) -> Protocol:
-    name, value = _first(environ, _names("PROTOCOL", signal))
+    name, value = _first_set(environ, _names("PROTOCOL", signal))
     if not value:
         return HTTP
     for protocol in PROTOCOLS:
@@ -64,6 +64,6 @@ def _names(member: str, signal: Signal) -> tuple[str, str]:
     return f"OTEL_EXPORTER_OTLP_{signal.upper()}_{member}", f"OTEL_EXPORTER_OTLP_{member}"
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
+def _first_set(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
     """Name and value of the first variable that is set and not empty; empty strings if there is none."""
     return next(((name, value) for name in names if (value := environ.get(name, "").strip())), ("", ""))

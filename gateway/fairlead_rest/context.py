@@ -163,7 +163,7 @@ class RestContext:
     def makes_keys(self, identity: Identity) -> bool:
         """Whether the principal may make API keys for itself."""
         keys = self.administration.keys
-        return keys is not None and keys.may(identity, subjects_of(identity))
+        return keys is not None and keys.may_create(identity, subjects_of(identity))
 
     async def read(self, request: Request) -> bytes:
         """Read the body of a request. Raises Problem, also if an object of the body has a member twice."""

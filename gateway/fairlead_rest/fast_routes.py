@@ -1,9 +1,9 @@
 """Fast dispatch of requests whose route is determined by path and method alone.
 
 FastAPI and Starlette take 0.3 to 0.6 ms to find a route and to resolve dependencies, and block the event loop during
-that time. `FastRoutes` is placed between the guard and FastAPI, and calls the functions of such routes directly.
-FastAPI handles all other requests: those with path parameters or query parameters, unknown paths and methods, and the
-OpenAPI document.
+that time. `FastRoutes` is placed between `fairlead_web.guard`, which authenticates clients, and FastAPI, and calls the
+functions of such routes directly. FastAPI handles all other requests: those to routes that have path parameters or
+query parameters, unknown paths and methods, and the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class FastRoutes:
             await self._app(scope, receive, send)
             return
         try:
+            # these routes have no query parameters, so `check_query` refuses every query
             problem = (
                 queries.check_query(scope["query_string"], {}) if scope["path"].startswith(queries.PREFIX) else None
             )

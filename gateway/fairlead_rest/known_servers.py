@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, STOPPED, ServerEntry
 from fairlead_api.meta import ServerKey
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_gateway.core.server import Server
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import UNKNOWN_SERVER, Problem
@@ -51,7 +51,7 @@ def find_server(catalog: SubjectCatalog, name: str) -> KnownServer:
     if matches:
         detail = f"{len(matches)} servers have the name {name[:128]!r}: use namespace/name"
         raise Problem(UNKNOWN_SERVER, detail, existing=names)
-    similar_name = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
+    similar_name = suggest_name(name, [str(each.key) if "/" in name else each.key.name for each in servers])
     hint = "" if similar_name is None else f". Did you mean {similar_name}?"
     raise Problem(
         UNKNOWN_SERVER, f"this gateway has no server {name[:128]!r}{hint}", did_you_mean=similar_name, existing=names

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_web.problem_responses import problem_response
 
@@ -33,7 +33,7 @@ def check_query(query: bytes, parameters: dict[str, bool]) -> Problem | None:
     counted = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     for name, times in counted.items():
         if name not in parameters:
-            similar_name = did_you_mean(name, parameters)
+            similar_name = suggest_name(name, parameters)
             hint = "" if similar_name is None else f". Did you mean {similar_name}?"
             detail = f"unknown query parameter {name[:MAX_SHOWN_NAME]!r}{hint}"
             return Problem(INVALID_ARGUMENTS, detail, did_you_mean=similar_name, existing=tuple(sorted(parameters)))

@@ -70,7 +70,7 @@ def understands(query: str) -> bool:
 def encode_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
     """Vector per query, from the cache `query_vectors` if possible; None if the model does not support the script."""
     usable = [query for query in queries if understands(query)]
-    lacking = query_vectors.lacking(usable)
+    lacking = query_vectors.missing_from_cache(usable)
     new = encoder().encode(lacking) if lacking else ()
     encoded = query_vectors.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, new, strict=True)})
     vectors = dict(zip(usable, encoded, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairlead_search.bm25_index import Bm25Index, Hit
 from fairlead_search.fusion import DEPTH, fuse
-from fairlead_search.vectors import Matrix, VectorStore, nearest
+from fairlead_search.vectors import Matrix, VectorStore, largest_cosines
 
 NAME_SHARE: Final = 0.25
 """Weight of the vector of a tool's name in the vector of the tool; the vector of its whole text has the rest."""
@@ -57,10 +57,10 @@ class VectorView:
         by_words = {hit.key: hit.score for hit in words.search(query, DEPTH, allowed_keys)}
         all_cosines = self._store.cosines(vector, self._rows)
         if allowed_keys is None:
-            candidates = nearest(all_cosines, DEPTH)
+            candidates = largest_cosines(all_cosines, DEPTH)
         else:
             allowed = np.array([row for key in allowed_keys if (row := self._indexes.get(key)) is not None], np.int64)
-            candidates = allowed[nearest(all_cosines[allowed], DEPTH)]
+            candidates = allowed[largest_cosines(all_cosines[allowed], DEPTH)]
         cosines = {self._tools[index]: float(all_cosines[index]) for index in candidates}
         for key in by_words:
             if key not in cosines and key in self._indexes:

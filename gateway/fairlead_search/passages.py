@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_search.passage_relevance import scores
-from fairlead_search.token_estimate import BYTES_PER_TOKEN, tokens, within
+from fairlead_search.token_estimate import BYTES_PER_TOKEN, cut_to_tokens, tokens
 from fairlead_search.units import MAX_DEPTH, Unit, units
 
 UNIT: Final = 100
@@ -62,7 +62,7 @@ class Lines(msgspec.Struct, frozen=True):
         end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
         return f"{start}-{min(self.last, count)}{end}"
 
-    def until(self, text: str) -> str:
+    def covered_by(self, text: str) -> str:
         """The part of the range that `text` covers, which is the beginning of the range. In the format of the argument
         `range`.
         """
@@ -82,7 +82,7 @@ class Passage(msgspec.Struct, frozen=True):
     """Score for the query. Scores of different searches cannot be compared."""
 
 
-def best(
+def best_passages(
     sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0, rate: Rate = scores
 ) -> tuple[list[Passage], bool]:
     """Select passages that match a query, best first, within a budget. Also returns whether more passages match. Each
@@ -97,7 +97,7 @@ def best(
         key=lambda index: (-rated[index], index),
     )
     if ranked and _cost(units, ranked[0], (), overhead) > budget_tokens:
-        return fitting([_passage([units[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
+        return fitting_passages([_passage([units[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
     selected: set[int] = set()
     remaining = budget_tokens
     for index in ranked:
@@ -116,7 +116,7 @@ def best(
     return sorted(passages, key=lambda passage: -passage.score), not selected.issuperset(ranked)
 
 
-def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
+def fitting_passages(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
     """The first passages that fit into a budget of tokens, and whether anything is left out."""
     remaining = budget_tokens
     selected: list[Passage] = []
@@ -124,7 +124,7 @@ def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) ->
         room = remaining - overhead - tokens(passage.where)
         if tokens(passage.text) > room:
             if not selected:
-                cut = within(passage.text, max(room, remaining // LEAST_PART))
+                cut = cut_to_tokens(passage.text, max(room, remaining // LEAST_PART))
                 selected.append(msgspec.structs.replace(passage, text=cut))
             return selected, True
         selected.append(passage)
@@ -142,7 +142,7 @@ def lines(text: str, requested: Lines) -> str:
     return "\n".join(shown)
 
 
-def matching(text: str, needle: str, budget_tokens: int) -> str:
+def matching_lines(text: str, needle: str, budget_tokens: int) -> str:
     """Lines that match a regular expression (RE2), ignoring case, each after its number. A `needle` that is not a valid
     expression is searched literally. RE2 takes linear time for every expression and text.
 
@@ -277,8 +277,9 @@ def _is_beside(first: Unit, second: Unit) -> bool:
 
 
 def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
-    """Tokens that a further unit takes: those of its text, and those of overhead and location if the unit begins a new
-    passage."""
+    """Tokens that a further unit takes: the tokens of its text, and the tokens of overhead and location if the unit
+    begins a new passage.
+    """
     unit = units[index]
     for other in (index - 1, index + 1):
         if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):

@@ -25,7 +25,7 @@ class QueryVectors:
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def lacking(self, queries: Collection[str]) -> list[str]:
+    def missing_from_cache(self, queries: Collection[str]) -> list[str]:
         """The queries that are not in the cache, without duplicates."""
         return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 

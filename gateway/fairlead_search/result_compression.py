@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_search.passage_relevance import stem
 from fairlead_search.text import QUESTION_WORDS, terms
-from fairlead_search.token_estimate import tokens, within
+from fairlead_search.token_estimate import cut_to_tokens, tokens
 
 MAX_OUTPUT_TOKENS: Final = 8_000
 """Maximum number of tokens that the model is asked to write."""
@@ -118,7 +118,7 @@ def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple
     for name, text in texts.items():
         room = remaining - overhead
         if tokens(text) > room:
-            part = _cut_to_word(within(text, room))
+            part = _cut_to_word(cut_to_tokens(text, room))
             return ({**selected, name: part} if part else selected), True
         selected[name] = text
         remaining = room - tokens(text)

@@ -16,7 +16,7 @@ def tokens(text: str) -> int:
     return -(-len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def within(text: str, budget_tokens: int) -> str:
+def cut_to_tokens(text: str, budget_tokens: int) -> str:
     """The beginning of a text that fits into a number of tokens."""
     cut = text[: max(0, budget_tokens * BYTES_PER_TOKEN)]
     while cut and tokens(cut) > budget_tokens:
@@ -24,8 +24,8 @@ def within(text: str, budget_tokens: int) -> str:
     return cut
 
 
-def ending(text: str, budget_tokens: int) -> str:
+def cut_start_to_tokens(text: str, budget_tokens: int) -> str:
     """The end of a text that fits into a number of tokens."""
     start = len(text) - max(0, budget_tokens * BYTES_PER_TOKEN)
     cut = text[max(0, start) :]
-    return within(cut[::-1], budget_tokens)[::-1]
+    return cut_to_tokens(cut[::-1], budget_tokens)[::-1]

@@ -75,7 +75,7 @@ class ClientSecrets:
             answer = await self._client.send(
                 providers.by_name[target.provider], ProviderRequest("/realtime/client_secrets", sent), key
             )
-            content = await answer.whole()
+            content = await answer.read_whole()
         except ProviderUnavailable as error:
             raise LlmError(502, f"the provider {target.provider}: {error}", "provider_unavailable") from error
         if answer.status in (401, 403):

@@ -122,11 +122,13 @@ class SessionToolbox:
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
         window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
-        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).within(self._route.limits)
+        limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).combine_with(self._route.limits)
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:
-            return await tools.work.stepwise(lambda: self._offers.offers.make(self._format, catalog, wishes, bounds))
+            return await tools.work.run_in_steps(
+                lambda: self._offers.offers.make(self._format, catalog, wishes, bounds)
+            )
 
         async with self._offers.turns:
             offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make)
@@ -153,12 +155,12 @@ class SessionToolbox:
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
-        visible = self._offers.tools.catalogs.visible(catalog, tier)
+        visible = self._offers.tools.catalogs.visible_tools(catalog, tier)
         traits = {}
         for name in offer.names:
-            entry = visible.find(visible.names.original(name) or name)
+            entry = visible.find(visible.names.original_name(name) or name)
             if entry is not None:
-                read_only = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
+                read_only = bool((entry.decoded_definition.get("annotations") or {}).get("readOnlyHint"))
                 traits[name] = ToolTraits(read_only, guess(entry).usual_ms, entry.tool.speech)
         return traits
 
@@ -342,7 +344,7 @@ class ToolCallHandler:
         self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         """Running calls and their tasks, by call id."""
-        self._interrupted: set[str] = set()
+        self._interrupted_ids: set[str] = set()
         """Ids of running calls that were cancelled because the user interrupted."""
         self._cancelled_by_provider: set[str] = set()
         """Ids of calls that the provider has cancelled but that run to their end. Their results are dropped."""
@@ -378,7 +380,7 @@ class ToolCallHandler:
         """
         for ident, (call, task) in self._running.items():
             if self._interruptible(call.wire_name):
-                self._interrupted.add(ident)
+                self._interrupted_ids.add(ident)
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
@@ -398,7 +400,7 @@ class ToolCallHandler:
     async def aclose(self) -> None:
         """Cancel all calls."""
         tasks = [task for _, task in self._running.values()]
-        self._interrupted.clear()
+        self._interrupted_ids.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -409,12 +411,12 @@ class ToolCallHandler:
             result = _result_of_repeated_call(call) if repeated else await self._run_checked(call, other_calls)
         except asyncio.CancelledError:
             self._metrics.count_call(self._engine, CANCELLED)
-            if call.id not in self._interrupted:
+            if call.id not in self._interrupted_ids:
                 raise
             result = error_result("The call was cancelled, because the user interrupted")
         finally:
             self._running.pop(call.id, None)
-            self._interrupted.discard(call.id)
+            self._interrupted_ids.discard(call.id)
             drop_result = call.id in self._cancelled_by_provider
             self._cancelled_by_provider.discard(call.id)
         if not drop_result:

@@ -110,7 +110,7 @@ def refusal_for(error: errors.McpError) -> Refusal:
 def _of_missing_grant(error: GrantFailed) -> Refusal:
     message = str(error)
     if error.sign_in_url:
-        message = url_elicitation.described([sign_in_page(error)])
+        message = url_elicitation.describe_pages([sign_in_page(error)])
     return Refusal(SIGN_IN_REQUIRED, message, sign_in_url=error.sign_in_url)
 
 
@@ -127,9 +127,9 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
         named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
         message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
-    pages = url_elicitation.required_by(error)
+    pages = url_elicitation.pages_in_error(error)
     if pages:
-        return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.described(pages))
+        return Refusal(MISSING_CLIENT_CAPABILITY, url_elicitation.describe_pages(pages))
     return Refusal(UPSTREAM_ERROR, str(error))
 
 

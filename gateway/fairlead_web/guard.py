@@ -192,7 +192,7 @@ class RequestGuard:
         `any_origin`, only `Host` is checked. For `own_pages` of `api`, an origin that equals `Host` is valid too,
         unless every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
         """
-        if not self.allow.host(headers.get(b"host")):
+        if not self.allow.allows_host(headers.get(b"host")):
             return Problem(
                 FORBIDDEN_HOST, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
             )
@@ -201,7 +201,7 @@ class RequestGuard:
         origin = headers.get(b"origin")
         own_pages = api is not None and api.own_pages
         own = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
-        if not own and not self.allow.origin(origin):
+        if not own and not self.allow.allows_origin(origin):
             return Problem(
                 FORBIDDEN_ORIGIN, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
             )
@@ -255,7 +255,7 @@ class RequestGuard:
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
-        return functools.partial(self._buffers.unread, agent_name(identity, address))
+        return functools.partial(self._buffers.add_unread, agent_name(identity, address))
 
     def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
         """Record in the audit log that an admitted request has changed the installation."""

@@ -45,7 +45,7 @@ def conditions(
     """
     context = advice_context or AdviceContext()
     present = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
-    present[ConditionType.READY] = ready(present)
+    present[ConditionType.READY] = ready_verdict(present)
     before = {condition.type: condition for condition in previous}
     return [
         _condition(kind, verdict, before.get(kind), generation, now, _with_advice(verdict, context))
@@ -53,7 +53,7 @@ def conditions(
     ]
 
 
-def ready(verdicts: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
+def ready_verdict(verdicts: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
     """The verdict for Ready: of the verdicts that it depends on, the first that is False, else the first that is
     Unknown, else the last.
     """

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_mcp.server_listing import PackedListing, RawListing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,12 +22,12 @@ async def off_loop(size: int, function: Callable[P, T], *args: P.args, **kwargs:
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-async def unpack_listing(listing: KeptListing) -> RawListing:
+async def unpack_listing(listing: PackedListing) -> RawListing:
     """Unpack a listing, in a thread if it is large."""
     return await off_loop(len(listing.packed), listing.unpack)
 
 
-async def pack_listing(listing: RawListing) -> KeptListing:
+async def pack_listing(listing: RawListing) -> PackedListing:
     """Pack a listing, in a thread if it is large."""
     size = sum(memoryview(tool).nbytes for tool in listing.tools)
-    return await off_loop(size, KeptListing.of, listing)
+    return await off_loop(size, PackedListing.of, listing)

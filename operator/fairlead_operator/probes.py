@@ -32,11 +32,11 @@ def routes(operator: Operator, host: str) -> web.Application:
         """Reject requests that a foreign web page may have sent through a browser on this machine (DNS rebinding)."""
         hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
         origin = request.headers.get("Origin")
-        if request.path not in PROBES and not allow.host(hosts or None):
+        if request.path not in PROBES and not allow.allows_host(hosts or None):
             return web.Response(
                 status=421, text="the name in the header Host is not allowed: use the IP address of the pod\n"
             )
-        if not allow.origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
+        if not allow.allows_origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
             return web.Response(status=403, text="web pages may not read this port: the request has a header Origin\n")
         return await handler(request)
 

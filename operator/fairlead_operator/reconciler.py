@@ -27,7 +27,7 @@ from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_kube.errors import NamespaceTerminating
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.server_listing import KeptListing
+from fairlead_mcp.server_listing import PackedListing
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import MIN_GAP_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
@@ -468,7 +468,7 @@ class Reconciler:
             credential = findings.credential
             reached = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
             if (earlier := first_grant.stored_listing(state, stored)) is not None:
-                state.listing = KeptListing.of(earlier)
+                state.listing = PackedListing.of(earlier)
                 state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
             if state.listing is not None:
                 self.catalogs.release(server.key)

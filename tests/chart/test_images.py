@@ -33,7 +33,9 @@ PT_INTERP = 3
 OPAQUE = ".wh..wh..opq"
 """File in a folder of a layer that hides all that lower layers have in the folder."""
 BUILD_S = 1_800
-"""Limit for the build of an image, which compiles the path of a call beside other tests."""
+"""Limit in seconds for the build of an image. The build compiles the modules of a call to C, and other tests may use
+the CPU meanwhile.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,11 @@ class Image:
         return root
 
 
-def buildable() -> str | None:
+def why_not_buildable() -> str | None:
     """Why images cannot be built on this machine; None if they can."""
-    to_be_had = os.geteuid() == 0 and shutil.which("apt-get")
+    can_install_buildah = os.geteuid() == 0 and shutil.which("apt-get")
     docker = subprocess.run(["sh", "-c", "docker info"], capture_output=True).returncode == 0
-    if docker or shutil.which("buildah") or to_be_had:
+    if docker or shutil.which("buildah") or can_install_buildah:
         return None
     return "neither a Docker daemon nor buildah is here: no image can be built"
 
@@ -108,7 +110,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def build(name: str, folder: Path) -> None:
-    """Build an image, and read its archive."""
+    """Build an image, and unpack its docker-archive into `folder`."""
     command = [str(REPOSITORY / "hack" / "images"), "--tag", "test", "--archive", str(folder), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -223,16 +225,18 @@ print("written")
 """
 
 
-def _needs(reason: str | None) -> None:
+def _skip_or_fail(reason: str | None) -> None:
+    """Skip the test for a reason, or fail it in CI; no-op without a reason."""
     if reason is not None:
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 def _build_once(name: str, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Images that are built once for all parallel test processes."""
-    _needs(buildable())
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"{name}-image"
+    """The image, which is built once for all parallel test processes."""
+    _skip_or_fail(why_not_buildable())
+    process_folder = tmp_path_factory.getbasetemp()
+    shared_folder = process_folder.parent if "PYTEST_XDIST_WORKER" in os.environ else process_folder
+    folder = shared_folder / f"{name}-image"
     with lock_folder(folder):
         if not (folder / "manifest.json").exists():
             build(name, folder)
@@ -254,7 +258,7 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Image:
 @pytest.fixture(scope="module")
 def root(image: Image) -> Path:
     """Folder with the image's files."""
-    _needs(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
+    _skip_or_fail(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
     with lock_folder(image.folder):
         return image.unpack()
 
@@ -348,7 +352,7 @@ def test_an_operator_says_what_it_lacks(image: Image, root: Path) -> None:
     assert "no cluster to connect to" in complaint
 
 
-def test_a_root_that_is_written_to_would_have_been_noticed(image: Image, root: Path) -> None:
+def test_in_pod_has_a_read_only_root_and_a_writable_tmp(image: Image, root: Path) -> None:
     (root / "srv").mkdir(exist_ok=True)
     with in_pod(image, root, "python", "-c", WRITE) as process:
         told, complaint = process.communicate(timeout=30)

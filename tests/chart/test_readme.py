@@ -16,7 +16,8 @@ from waiting import until
 pytestmark = pytest.mark.timeout(300)
 
 PAGE = (CHART / "README.md").read_text()
-OTHERS = Path(__file__).with_name("crds") / "others.yaml"
+FOREIGN_KINDS = Path(__file__).with_name("crds") / "others.yaml"
+"""CRDs of other projects of which the chart creates objects."""
 
 
 def commands(program: str) -> list[list[str]]:
@@ -29,7 +30,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     private_plane: PlaneFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plane = private_plane(controllers=True, crds=False)
-    plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
+    plane.kubectl("apply", "--server-side", "-f", str(FOREIGN_KINDS))
     helm = Helm(tmp_path, plane)
     (tmp_path / "charts").symlink_to(CHART.parent)
     (production,) = blocks(PAGE, "yaml")
@@ -56,17 +57,17 @@ def test_the_commands_of_the_page_do_what_it_says(
     for deletion in commands("kubectl"):
         if deletion[0] == "delete":
             plane.kubectl(*deletion, seconds=150)
-    until("no kind of ours", lambda: ours(plane) == [], seconds=30)
+    until("no CRD of Fairlead", lambda: fairlead_crds(plane) == [], seconds=30)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install/cluster.md"])
 def test_other_pages_use_the_same_commands(page: str) -> None:
-    first = re.findall(r"^helm \w+ fairlead .*$", (REPOSITORY / page).read_text(), re.MULTILINE)
-    assert len(first) == 2
-    assert set(first) <= set(PAGE.splitlines())
+    page_commands = re.findall(r"^helm \w+ fairlead .*$", (REPOSITORY / page).read_text(), re.MULTILINE)
+    assert len(page_commands) == 2
+    assert set(page_commands) <= set(PAGE.splitlines())
 
 
-def ours(plane: ControlPlane) -> list[str]:
+def fairlead_crds(plane: ControlPlane) -> list[str]:
     return [name for crd in get(plane, "crds") if (name := crd["metadata"]["name"]).endswith("fairlead.dev")]
 
 

@@ -38,7 +38,7 @@ NARROWS: Mapping[str, Any] = {
     "limits": PolicyLimits(concurrency=1),
     "limited_by": {"concurrency": 0},
     "tiers": {"web": ServerTiers(max="fast")},
-    "escaping": frozenset({"web"}),
+    "escaped_servers": frozenset({"web"}),
     "floors": ((1, "deep"),),
     "manual": ((1, 0),),
 }
@@ -83,7 +83,7 @@ def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_
         read = OF_TOOLS[row](rules).get(route.tool.ref) if row in OF_TOOLS else OF_SERVERS[row](rules, route.server.key)
         assert read
         assert getattr(route, row) == read
-        assert getattr(route.within(0.01).with_retries(3), row) == read, "also of a call that has less time"
+        assert getattr(route.with_time_limit(0.01).with_retries(3), row) == read, "also of a call that has less time"
     assert not any(getattr(route, row) for route in selection.targets[target].everything.values())
 
 
@@ -96,7 +96,16 @@ def test_a_view_under_a_constraint_that_hides_nothing_is_that_of_everybody(targe
     assert mine.lists_as(plain)
     assert mine.listing is plain.listing, "the bytes are shared"
     assert mine.resources is plain.resources
-    for member in ("base", "tier", "hidden", "instructions", "server_info", "pinned", "escaping", "hidden_member"):
+    for member in (
+        "base",
+        "tier",
+        "hidden",
+        "instructions",
+        "server_info",
+        "pinned",
+        "escaped_servers",
+        "hidden_member",
+    ):
         assert getattr(mine, member) == getattr(plain, member), member
     assert [*mine.everything] == [*plain.everything]
     assert [route.timeout for route in mine.routes.values()] == [route.timeout for route in plain.routes.values()]

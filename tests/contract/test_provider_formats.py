@@ -21,7 +21,7 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
 from fairlead_formats.tools.definitions import Envelope, ProviderTool, ToolFormat, FormatLimits
-from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import tools_request, rename_tool, tools_of
 
 FORMATS = (
     ProviderFormat(
@@ -33,7 +33,7 @@ FORMATS = (
                 lambda parts: {"name": "", "takes": parts.schema},
                 rename_tool,
                 lambda tool: ProviderTool(tool["name"], schema=tool["takes"]),
-                in_tools,
+                tools_request,
                 tools_of,
             ),
             lambda options: (rules.OPENAI, None),

@@ -62,7 +62,7 @@ class ApiProxy:
         """From now on, answer each request that is `wanted` with status 500; None ends this."""
         self._refused = wanted
 
-    def lose(self, loses: Callable[[], bool]) -> None:
+    def report_loss(self, loses: Callable[[], bool]) -> None:
         """From now on, drop each event of a custom resource for which `loses` returns True. Bookmarks are forwarded."""
         self._loses = loses
 

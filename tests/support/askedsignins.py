@@ -82,7 +82,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
     def result_scope(self, identity: Identity) -> bytes | None:
         return self.person(identity)
 
-    def cached(self, identity: Identity) -> CallCredential | None:
+    def find_cached(self, identity: Identity) -> CallCredential | None:
         person = self.person(identity)
         return self._credential(person) if person in self._signed_in else None
 
@@ -108,7 +108,7 @@ class FakeSignIns(CallCredentials, SignInLinks, SignInWait):
     def note(self, identity: Identity) -> None:
         """No-op: nothing is stored."""
 
-    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+    def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         raise AssertionError("the server of this world refuses nobody")
 
     def _credential(self, person: bytes) -> CallCredential:

@@ -22,7 +22,7 @@ class FakeProcess:
         self.events = events
         self.received: list[dict[str, Any]] = []
         self.stopped = False
-        self.written = 0
+        self.written_bytes = 0
         self._answer = answer
 
     def write(self, line: bytes) -> None:

@@ -108,14 +108,14 @@ IDENTITY = (
     Guard(
         "a task of a process at another replica, under the id of somebody else's",
         f"{GATEWAY}.upstream.shared_stream",
-        (("if about_task and process not in (None, request.instance):", "if False:"),),
+        (("if about_task and process not in (None, request.affinity_tag):", "if False:"),),
         f"{AT}/test_tasks.py::test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause",
         "KeyError: 'error'",
     ),
     Guard(
         "tasks that take every process of a server whose clients have their own",
         f"{GATEWAY}.upstream.per_client",
-        (("return self._with_tasks < max(1, self._max_sessions // 2)", "return True"),),
+        (("return self._task_sessions < max(1, self._max_sessions // 2)", "return True"),),
         f"{AT}/test_per_client_tasks.py::test_processes_with_tasks_are_half_of_all_and_calls_have_the_others",
         "KeyError: 'content'",
     ),
@@ -124,8 +124,8 @@ IDENTITY = (
         f"{GATEWAY}.calls.path.call",
         (
             (
-                "            key, self._key = self._key, None\n            self.context.cache.fail(key)",
-                "            key, self._key = self._key, self._key",
+                "            key, self._cache_key = self._cache_key, None\n            self.context.cache.fail(key)",
+                "            key, self._cache_key = self._cache_key, self._cache_key",
             ),
         ),
         f"{AT}/test_cached_calls.py::test_a_result_after_a_question_to_its_client_is_not_cached",
@@ -296,7 +296,7 @@ _NO_TRAILER = (
     "        if False:\n            return  # a trailer",
 )
 _NO_BOUND = ("if self._overhead > self._service.bounds.head:", "if self.in_head and self._overhead > 65536:")
-_NO_SIZE = ("if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts)", "if len(self._good_hosts)")
+_NO_SIZE = ("if len(value) <= _MAX_CACHED_BYTES and len(self._good_hosts)", "if len(self._good_hosts)")
 FRAMING = (
     Guard(
         "trailers and chunk extensions without end",
@@ -402,7 +402,7 @@ SMUGGLING = (
     Guard(
         "a page of another program of the machine, where calls need no credential",
         f"{GATEWAY}.endpoint.mcp_endpoint",
-        (("access.allow.names_origins or not access.identities.answers_anybody", "True"),),
+        (("access.allow.has_chosen_origins or not access.identities.answers_anybody", "True"),),
         f"{AT}/test_web_pages.py::test_page_of_the_machine_cannot_call_where_no_credential_is_needed",
         "(200, 400, 200) == (405, 400, 200)",
     ),

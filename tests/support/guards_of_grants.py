@@ -151,7 +151,7 @@ GRANTS = (
     Guard(
         "a cached result of another person",
         "fairlead_gateway.calls.path.client_call",
-        (("        of_scope = scope(of_scope, whose)\n", "        pass\n"),),
+        (("        scope_hash = scope(scope_hash, caller_scope)\n", "        pass\n"),),
         f"{AT}/test_attacks_on_tokens.py::test_a_cached_result_of_one_person_answers_no_other",
         "'alice' != 'bob'",
     ),

@@ -133,7 +133,7 @@ IDS = (
     Guard(
         "a cached result that a server made for another user",
         f"{GATEWAY}.calls.results.cache",
-        (("caller_meta = _canonical(meta, _identifies_caller)", "caller_meta: bytes | None = _EMPTY"),),
+        (("caller_meta = _canonical_json(meta, _identifies_caller)", "caller_meta: bytes | None = _EMPTY"),),
         f"{_IDS}::test_a_cached_result_reaches_only_callers_with_equal_meta",
         "secret of ann",
     ),

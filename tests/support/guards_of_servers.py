@@ -297,7 +297,7 @@ READERS = (
     Guard(
         "a completion of a prompt that is not shown, by a reference in another case",
         f"{GATEWAY}.calls.routes.targets",
-        (('misread = _REF.misread(ref, "params.ref")', "misread = None"),),
+        (('misread = _REF.explain_misread(ref, "params.ref")', "misread = None"),),
         f"{AT}/test_parser_differences.py::test_prompts_resources_and_completions_are_what_was_decided_about",
         "KeyError: 'error'",
     ),
@@ -321,7 +321,7 @@ EXTENSIONS = (
     Guard(
         "the page of another server at a URI that both have",
         "fairlead_mcp.uris",
-        (("match = _NAMED.fullmatch(uri) if self.part else None", "match = None"),),
+        (("match = _NAMED.fullmatch(uri) if self.prefix else None", "match = None"),),
         f"{AT}/test_apps.py::test_servers_that_share_a_uri_are_each_read_by_their_own_name",
         "assert",
     ),

@@ -88,7 +88,7 @@ class Wire:
         except BadRequest as error:
             refused = LlmError(400, str(error), "invalid_request", param=error.param)
             return httpx2.Response(400, content=wire.error_body(refused))
-        out = json.loads(read.body(ModelRound(read.model, usage=True)))
+        out = json.loads(read.body(ModelRound(read.model, requests_usage=True)))
         self.requests.append(out)
         self.losses = [*(read.losses or ())]
         turn = self.turns[len(self.requests) - 1]
@@ -100,7 +100,7 @@ class Wire:
         theirs = read.tool_names if read.tool_names else None
         if not read.stream:
             try:
-                answer = wire.answer(self._api.whole(turn, len(self.requests), out), read)
+                answer = wire.answer(self._api.whole_body(turn, len(self.requests), out), read)
             except BadAnswer as error:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
             written = answer.write(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
@@ -125,7 +125,7 @@ class Wire:
     def _events(self, wire: WireFormat, turn: ScriptedTurn, out: Any) -> Sequence[bytes]:
         """Data of the provider's events, or of the events that are equivalent to a document."""
         if turn.ignores_stream:
-            whole = self._api.whole(turn, len(self.requests), out) if turn.whole is None else turn.whole.encode()
+            whole = self._api.whole_body(turn, len(self.requests), out) if turn.whole is None else turn.whole.encode()
             return wire.whole_events(whole)
         events = turn.events if turn.events is not None else self._api.events(turn, len(self.requests), out)
         return [event.encode() for event in events]

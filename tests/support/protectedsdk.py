@@ -2,7 +2,7 @@
 
 async with token_endpoint() as provider, protected_sdk_server(provider) as server:
     ...                          # both eras; its tools say who called
-    server.everything()          # all that it received
+    server.all_grants()          # all that it received
 """
 
 from __future__ import annotations

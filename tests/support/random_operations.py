@@ -97,7 +97,7 @@ class Chaos:
         await proxy.__aenter__()
         if self.lost:
             events = random.Random(number)
-            proxy.lose(lambda: events.random() < self.lost)
+            proxy.report_loss(lambda: events.random() < self.lost)
         settings = self.settings.replace(namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, dependencies=Dependencies(resolve=self.world.hosts.resolve))

@@ -133,8 +133,8 @@ def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
         return None
     if form == "json":
         blank = _without_comments(text)
-        servers = _of(_members(blank), member)
-        old = _of(_members(blank, servers.value), name)
+        servers = _find_member(_members(blank), member)
+        old = _find_member(_members(blank, servers.value), name)
         return text[old.value : old.end]
     start, end = (_table if form == "toml" else _block)(text, member, name)
     return text[start:end]
@@ -188,7 +188,7 @@ def _members(blank: str, start: int | None = None) -> list[_Member]:
     return members
 
 
-def _of(members: list[_Member], name: str) -> _Member:
+def _find_member(members: list[_Member], name: str) -> _Member:
     return next(each for each in members if each.name == name)
 
 
@@ -210,13 +210,13 @@ def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
             return Edit(at, at, "")
         block = json.dumps({name: _value(entry)}, indent=unit, ensure_ascii=False)
         return _addition(text, at, member, block, unit)
-    servers = _of(root, member)
+    servers = _find_member(root, member)
     inside = _members(blank, servers.value)
     if name not in [each.name for each in inside]:
         if entry is None:
             return Edit(servers.value, servers.value, "")
         return _addition(text, servers.value, name, _dump(entry, unit), unit * 2)
-    old = _of(inside, name)
+    old = _find_member(inside, name)
     if entry is not None:
         line = blank[blank.rfind("\n", 0, old.start) + 1 : old.start]
         own = line if line and not line.strip() else unit * 2  # the file's first indent may be that of an entry

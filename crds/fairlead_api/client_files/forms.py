@@ -52,7 +52,7 @@ class ConfiguredList:
 def server_lists(content: object) -> tuple[ConfiguredList, ...]:
     """The server lists of a parsed file, in the order in which they are read; empty if there are none."""
     if isinstance(content, list):
-        return (ConfiguredList((), content, _listed),) if _are_named(content) else ()
+        return (ConfiguredList((), content, _normalize_listed),) if _are_named(content) else ()
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
     lists = (
@@ -68,7 +68,7 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
     if isinstance(listed, Mapping) and "mcpServers" not in content:
         yield ConfiguredList(("servers",), listed, common)
     elif isinstance(listed, list) and "mcpServers" not in content and _are_named(listed):
-        yield ConfiguredList(("servers",), listed, _listed)
+        yield ConfiguredList(("servers",), listed, _normalize_listed)
     yield from _lists_under_mcp(content.get("mcp"))
     yield from _nested_under_mcp(content)
     for member, are_servers, normalize, dialect in _MEMBERS:
@@ -111,7 +111,7 @@ def _lists_of_openhands(mcp: Any) -> Iterator[ConfiguredList]:
     if not isinstance(mcp, Mapping):
         return
     if isinstance(listed := mcp.get("stdio_servers"), list) and listed:
-        yield ConfiguredList(("mcp", "stdio_servers"), listed, _listed)
+        yield ConfiguredList(("mcp", "stdio_servers"), listed, _normalize_listed)
     for member, transport in (("shttp_servers", "http"), ("sse_servers", "sse")):
         if isinstance(listed := mcp.get(member), list) and listed:
             yield ConfiguredList(("mcp", member), listed, partial(_remote_of_openhands, transport=transport))
@@ -136,7 +136,7 @@ def _lists_under_mcp(mcp: Any) -> Iterator[ConfiguredList]:
     if isinstance(mcp.get("servers"), Mapping):
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
     elif isinstance(mcp.get("servers"), list):
-        yield ConfiguredList(("mcp", "servers"), mcp["servers"], _listed)
+        yield ConfiguredList(("mcp", "servers"), mcp["servers"], _normalize_listed)
     elif _are_crush(mcp):
         yield ConfiguredList(("mcp",), mcp, common, dialect="crush")
     elif _are_opencode(mcp):
@@ -287,7 +287,7 @@ _FETCHERS: Final = frozenset({"npx", "uvx", "bunx", "pipx", "pnpx"})
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
 
 
-def _always(listed: Entry) -> bool:
+def _accept_any(listed: Entry) -> bool:
     """Accept any content, for a member whose name only one client uses and that may be empty."""
     return True
 
@@ -402,7 +402,7 @@ def _opencode(entry: Any) -> NormalizedEntry:
     return _rename(entry, {"environment": "env"})
 
 
-def _listed(entry: Any) -> NormalizedEntry:
+def _normalize_listed(entry: Any) -> NormalizedEntry:
     """gptme, Octomind, nanoMuse and their like: a list of servers, also under `mcp`. `tools` may be settings of single
     tools, which concern their client alone.
     """
@@ -549,9 +549,9 @@ def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) ->
 
 
 _MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry], str], ...]] = (
-    ("mcp.servers", _always, common, ""),
+    ("mcp.servers", _accept_any, common, ""),
     ("mcp_servers", _are_servers, _codex, ""),
-    ("context_servers", _always, _zed, ""),
+    ("context_servers", _accept_any, _zed, ""),
     ("extensions", _are_goose, _goose, "goose"),
 )
 """Top-level members that map names to servers, each with a function that tests its content, a function that normalizes

@@ -229,7 +229,9 @@ def misspelt_list_key(content: Mapping[str, Any]) -> str | None:
     for key, value in content.items():
         if isinstance(value, Mapping | list) and _alike(str(key)) in _LISTS_ALIKE:
             return str(key)
-    near = {str(key): _nearest(str(key), LISTS) for key, value in content.items() if isinstance(value, Mapping | list)}
+    near = {
+        str(key): _most_similar(str(key), LISTS) for key, value in content.items() if isinstance(value, Mapping | list)
+    }
     return next((key for key, name in near.items() if name is not None), None)
 
 
@@ -243,14 +245,14 @@ def _remark(key: str) -> Remark | None:
     if key in OWN_FIELDS:
         return Remark(key, f'only has an effect within {OWN}: write "{OWN}": {{"{key}": …}}', stops=False)
     known_keys = (*READ, *_OF_CLIENTS)
-    near = _MEANT.get(_alike(key)) or _nearest(key, known_keys)
+    near = _MEANT.get(_alike(key)) or _most_similar(key, known_keys)
     if near is None:
         lists = ": if it chooses tools, list them in includeTools or excludeTools" if "tool" in _alike(key) else ""
         return Remark(key, f"is not a known key of a server, and is ignored{lists}", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 
-def _nearest(key: str, known_keys: Iterable[str]) -> str | None:
+def _most_similar(key: str, known_keys: Iterable[str]) -> str | None:
     alike = {_alike(name): name for name in sorted(known_keys) if len(name) > 2}  # every short key is similar to `id`
     cutoff = _NEAR_SHORT if len(key) <= 4 else _NEAR
     close_matches = difflib.get_close_matches(_alike(key), alike, n=1, cutoff=cutoff)

@@ -76,7 +76,7 @@ def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
     return entry
 
 
-def _plain(member: str, variable: str) -> Callable[[str, str | None], Entry]:
+def _untyped_entry(member: str, variable: str) -> Callable[[str, str | None], Entry]:
     """An entry without a type: the client recognizes the transport by the name of the member that holds the URL."""
 
     def entry(url: str, key: str | None) -> Entry:
@@ -151,7 +151,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "mcpServers",
         ".cursor/mcp.json",
         ".cursor/mcp.json",
-        _plain("url", "${env:NAME}"),
+        _untyped_entry("url", "${env:NAME}"),
         "Settings, Tools & MCP shows the server",
     ),
     "vscode": KnownClient(
@@ -169,7 +169,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "mcpServers",
         None,
         ".codeium/windsurf/mcp_config.json",
-        _plain("serverUrl", "${env:NAME}"),
+        _untyped_entry("serverUrl", "${env:NAME}"),
         "press Refresh in its list of MCP servers",
     ),
     "gemini-cli": KnownClient(
@@ -177,7 +177,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "mcpServers",
         ".gemini/settings.json",
         ".gemini/settings.json",
-        _plain("httpUrl", "$NAME"),
+        _untyped_entry("httpUrl", "$NAME"),
         "restart it; /mcp shows the server",
         chosen_by="mcp",
     ),

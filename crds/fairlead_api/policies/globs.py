@@ -58,7 +58,7 @@ class Glob:
         return self._any and not self.middle and not self.tail and "?" not in self.head
 
     @property
-    def rarest(self) -> str:
+    def longest_literal(self) -> str:
         """The longest literal text that every match contains; may be empty."""
         return max((part for chunk in (self.head, *self.middle, self.tail) for part in chunk.split("?")), key=len)
 
@@ -123,7 +123,7 @@ class SortedNames:
             places = yield from order_in_slices(range(len(backwards)), backwards.__getitem__)
             self._backwards = (yield from list_in_slices(backwards[position] for position in places)), places
 
-    def matching(self, pattern: str) -> int:
+    def matching_bits(self, pattern: str) -> int:
         """Bits of the names that the glob matches."""
         names, glob = self._names, Glob(pattern)
         prefix = glob.prefix
@@ -157,7 +157,7 @@ class SortedNames:
                 last += 1
             if last - first < high - low:
                 return [at for at in places[first:last] if low <= at < high]
-        sought = glob.middle[0] if glob.simple else glob.rarest
+        sought = glob.middle[0] if glob.simple else glob.longest_literal
         candidates = self._having(sought, low, high) if sought else None
         return range(low, high) if candidates is None else candidates
 

@@ -153,11 +153,11 @@ class ToolIndex:
         for glob in globs:
             matches = self._globs.get(glob)
             if matches is None:
-                matches = self._globs[glob] = self._names.matching(glob)
+                matches = self._globs[glob] = self._names.matching_bits(glob)
             bits |= matches
         return bits
 
-    def matching(self, rule: Rule) -> int:
+    def matching_bits(self, rule: Rule) -> int:
         """Bits of the tools that a rule matches. Each member that the rule sets must match; if it is a list, one of its
         entries must match.
         """

@@ -87,7 +87,7 @@ class Merged(msgspec.Struct, frozen=True):
     """Tiers by server, for servers whose policies set tiers."""
     explaining: frozenset[str] = frozenset()
     """Servers whose denied calls are answered with the reason."""
-    escaping: frozenset[str] = frozenset()
+    escaped_servers: frozenset[str] = frozenset()
     """Servers in whose texts control characters are made visible. One applicable policy with `Escape` is enough."""
     floors: tuple[tuple[int, str], ...] = ()
     """Visible tools with a tier floor, and the name of the fastest tier that shows them. Each tool occurs once."""
@@ -134,13 +134,13 @@ def merge_in_steps(
     allowed = denied = free = pinned = 0
     constrained = []
     floors = _Floors(ranks or {})
-    applied = applicable(policies, applying)
+    applied = applicable_policies(policies, applying)
     for position, policy in applied.items():
         reach = selected_by(index, policy)
         pinned |= index.match(policy.pinned) & reach
         allowing = []
         for number, rule in enumerate(policy.rules):
-            bits = index.matching(rule) & reach
+            bits = index.matching_bits(rule) & reach
             yield
             if rule.action != DENY:
                 allowing.append((bits, rule))
@@ -170,9 +170,9 @@ def merge_in_steps(
         limited_by,
         _tiers(index, applied, ranks or {}),
         _explaining(index, applied),
-        _escaping(index, applied),
+        _escaped_servers(index, applied),
         floors.of(visible),
-        _manual(index, applied, visible),
+        _manual_tools(index, applied, visible),
         _bare(index, applied),
     )
 
@@ -194,7 +194,9 @@ def verdict(
     if not selecting:
         return Verdict(allow_by_default, "Default")
     applied_policies = {
-        position: policy for position, policy in applicable(policies, applying).items() if position in selecting
+        position: policy
+        for position, policy in applicable_policies(policies, applying).items()
+        if position in selecting
     }
     applied = tuple(position if position in applying else ~position for position in applied_policies)
     if not applied:
@@ -202,7 +204,7 @@ def verdict(
     allowing: list[tuple[bool, RuleRef]] = []
     for position, policy in applied_policies.items():
         for number, rule in enumerate(policy.rules):
-            if not index.matching(rule) & bit:
+            if not index.matching_bits(rule) & bit:
                 continue
             if rule.action == DENY:
                 return Verdict(False, "Rule", RuleRef(position, number), selecting)
@@ -213,7 +215,7 @@ def verdict(
     return Verdict(False, "NothingAllows", policies=applied)
 
 
-def applicable(policies: Policies, applying: Collection[int]) -> dict[int, Policy]:
+def applicable_policies(policies: Policies, applying: Collection[int]) -> dict[int, Policy]:
     """The policies that apply to a subject, by position. `~position` in `applying` marks a policy that only
     restricts.
     """
@@ -332,7 +334,7 @@ def _explaining(index: ToolIndex, applied: Policies) -> frozenset[str]:
     return frozenset(explained - hidden)
 
 
-def _escaping(index: ToolIndex, applied: Policies) -> frozenset[str]:
+def _escaped_servers(index: ToolIndex, applied: Policies) -> frozenset[str]:
     servers: set[str] = set()
     for policy in applied.values():
         if policy.control_characters == ESCAPE:
@@ -340,7 +342,7 @@ def _escaping(index: ToolIndex, applied: Policies) -> frozenset[str]:
     return frozenset(servers)
 
 
-def _manual(index: ToolIndex, applied: Policies, visible: int) -> tuple[tuple[int, int], ...]:
+def _manual_tools(index: ToolIndex, applied: Policies, visible: int) -> tuple[tuple[int, int], ...]:
     """Tools that some policy forbids the model endpoints to run by themselves, with the position of that policy."""
     manual, taken = [], 0
     strict = {position: policy for position, policy in applied.items() if policy.auto_run != ALL}

@@ -29,25 +29,29 @@ class Cause(StrEnum):
     # Accepted
     ACCEPTED = "Accepted"
     INVALID = "Invalid"
-    PREFIX_TAKEN = "PrefixTaken"
-    PREFIX_RESERVED = "PrefixReserved"
     NOT_SUPPORTED_HERE = "NotSupportedHere"
     POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
-    DEFAULT_TAKEN = "DefaultTaken"
+
+    # PartiallyInvalid
     RULE_INVALID = "RuleInvalid"
     UNKNOWN_KEYWORD = "UnknownKeyword"
-    NOTHING_SELECTED = "NothingSelected"
-    PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
-    RULES_MATCH_NOTHING = "RulesMatchNothing"
-    HINTS_NOT_TRUSTED = "HintsNotTrusted"
-    PINS_MATCH_NOTHING = "PinsMatchNothing"
-    DEFAULT_BEYOND_MAX = "DefaultBeyondMax"
-    CONFLICTED = "Conflicted"
-    WRITES_UNDONE = "WritesUndone"
     UNKNOWN_TIER = "UnknownTier"
     UNKNOWN_TOOL = "UnknownTool"
     PODS_MISSING = "PodsMissing"
     UNKNOWN_SECURITY_SCHEME = "UnknownSecurityScheme"
+    DEFAULT_BEYOND_MAX = "DefaultBeyondMax"
+    NOTHING_SELECTED = "NothingSelected"
+    PATTERNS_MATCH_NOTHING = "PatternsMatchNothing"
+    HINTS_NOT_TRUSTED = "HintsNotTrusted"
+    RULES_MATCH_NOTHING = "RulesMatchNothing"
+    PINS_MATCH_NOTHING = "PinsMatchNothing"
+
+    # Conflicted
+    PREFIX_TAKEN = "PrefixTaken"
+    PREFIX_RESERVED = "PrefixReserved"
+    DEFAULT_TAKEN = "DefaultTaken"
+    CONFLICTED = "Conflicted"
+    WRITES_UNDONE = "WritesUndone"
 
     # ResolvedRefs
     RESOLVED_REFS = "ResolvedRefs"

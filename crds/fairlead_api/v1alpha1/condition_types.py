@@ -26,7 +26,9 @@ class ConditionType(StrEnum):
     PARTIALLY_INVALID = "PartiallyInvalid"
     """Parts of the spec have no effect; the rest is applied (as in Gateway API). Does not affect `Ready`."""
     CONFLICTED = "Conflicted"
-    """Another resource contradicts this resource, or is older; the rest is applied. Does not affect `Ready`."""
+    """Another resource contradicts this resource, or is older and has claimed the same prefix or default. The parts
+    that do not conflict are applied. Does not affect `Ready`.
+    """
     RESOLVED_REFS = "ResolvedRefs"
     """Every Secret that the spec refers to exists, may be used, and may be sent to the server's host."""
     PROGRAMMED = "Programmed"
@@ -41,7 +43,7 @@ class ConditionType(StrEnum):
     with grants in `spec.auth` (`clientCredentials`, `tokenExchange`).
     """
     CALIBRATED = "Calibrated"
-    """The server's tools have been measured. Does not affect `Ready`."""
+    """The latency of the server's tools has been measured. Does not affect `Ready`."""
     APPROVED = "Approved"
     """The server lists the approved definitions. Only present with `pin: true`. Does not affect `Ready`, because the
     approved definitions are served in any case."""

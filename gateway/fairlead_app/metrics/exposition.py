@@ -94,14 +94,14 @@ class GatewayCollector(Collector):
         yield meta
         text = "Results shortened because of a limit on tokens, by whether the original was stored for read_result"
         shortened = CounterMetricFamily("fairlead_long_results", text, labels=["kept"])
-        for recorded, count in list(metrics.results_shortened.items()):
+        for recorded, count in list(metrics.shortened_results.items()):
             shortened.add_metric(["true" if recorded else "false"], count)
         yield shortened
         text = "Tokens removed from results because of a limit on tokens"
         yield _counter("fairlead_long_result_tokens_withheld", text, metrics.tokens_withheld)
         text = "Results of execute_tool, by whether they were stored for retrieve_context"
         results = CounterMetricFamily("fairlead_context_results", text, labels=["kept"])
-        for recorded, count in list(metrics.results_kept.items()):
+        for recorded, count in list(metrics.stored_results.items()):
             results.add_metric(["true" if recorded else "false"], count)
         yield results
         yield from self._grants()

@@ -74,7 +74,7 @@ class GuardCollector(Collector):
         held.add_metric(["unread"], buffers.whole.unread)
         yield held
         text = "Answers whose reading from the server is paused because of the memory limit for answers"
-        yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused))
+        yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused_responses))
         text = "Connections closed because their clients did not read answers or streams (FAIRLEAD_CLIENT_UNREAD)"
         yield CounterMetricFamily("fairlead_client_connections_unread", text, value=self._endpoint.unread_connections)
         text = "Requests rejected because of the memory limit for unread answers, by budget: gateway, agent"
@@ -94,7 +94,7 @@ class GuardCollector(Collector):
         for key, guard in guards.items():
             busy.add_metric([str(key)], guard.busy)
         yield busy
-        opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
+        opened = {str(key): guard.breaker.opened_total for key, guard in guards.items()}
         yield _labelled_counter(
             "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", opened
         )

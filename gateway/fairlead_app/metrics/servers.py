@@ -13,7 +13,7 @@ from fairlead_api.documents.servers import FAILED, INSTALLING, STARTING, WAITING
 from fairlead_api.meta import ServerKey
 from fairlead_app.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready_servers import unready
+from fairlead_gateway.policy.unready_servers import unready_entries
 from fairlead_mcp.host import ChildHost
 
 STATES: Final = (WAITING, INSTALLING, STARTING, FAILED)
@@ -28,7 +28,7 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         text = "Declared servers without a catalog, by state: waiting, installing, starting or failed"
-        states = Counter(entry.state for entry in unready(self._selection()))
+        states = Counter(entry.state for entry in unready_entries(self._selection()))
         family = GaugeMetricFamily("fairlead_servers_unready", text, labels=["state"])
         for state in STATES:
             family.add_metric([state], float(states[state]))

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from fairlead_authorization.clients.registration import MAX_BODY_BYTES, RegistrationRefused
 from fairlead_authorization.protocol.authorize import UNUSABLE, AuthorizationEndpoint, PageProblem
 from fairlead_authorization.protocol.callback import ProviderCallback
-from fairlead_authorization.protocol.client_requests import read_body, unavailable
+from fairlead_authorization.protocol.client_requests import read_body, unavailable_error
 from fairlead_authorization.protocol.consent import ConsentPages
 from fairlead_authorization.protocol.metadata import (
     AUTHORIZE,
@@ -172,7 +172,7 @@ class AuthorizationApi:
         try:
             return document_answer(await self._parts.keys.document())
         except SessionStoreUnavailable as error:
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
 
     async def _register(self, request: Request) -> Response:
         registrations = self._parts.registrations

@@ -20,7 +20,7 @@ from fairlead_authorization.protocol.assertions import (
     requested_resource,
 )
 from fairlead_authorization.protocol.client_assertions import claims_of
-from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, unavailable
+from fairlead_authorization.protocol.client_requests import AuthenticatedRequest, unavailable_error
 from fairlead_authorization.protocol.parts import AuthorizationParts, IdentityAssertions
 from fairlead_authorization.protocol.responses import OAuthRefusal
 from fairlead_authorization.sessions.access_tokens import IssuedAccessToken
@@ -90,9 +90,9 @@ class AssertionGrant:
             async with asyncio.timeout(REVIEW_SECONDS):
                 verdict = await workloads.look_up(assertion)
         except TimeoutError:
-            raise unavailable("the API server did not answer in time") from None
+            raise unavailable_error("the API server did not answer in time") from None
         if isinstance(verdict, CredentialRefusal):
-            raise unavailable(verdict.message) if verdict.status == 503 else assertion_refusal(verdict.message)
+            raise unavailable_error(verdict.message) if verdict.status == 503 else assertion_refusal(verdict.message)
         token = await self._parts.tokens.issue_to_workload(verdict, resource)
         record(verdict, "", "by the token of a ServiceAccount")
         return _content(token, ())
@@ -105,7 +105,7 @@ class AssertionGrant:
         claims = await trusted.tokens.verify(assertion, issuer, ASSERTION_TYPES)
         if isinstance(claims, CredentialRefusal):
             raise (
-                unavailable(claims.message)
+                unavailable_error(claims.message)
                 if claims.status == 503
                 else assertion_refusal(f"assertion: {claims.message}")
             )

@@ -72,7 +72,7 @@ class ClientRequests:
         except UnknownClient as error:
             raise OAuthRefusal("invalid_client", str(error), 401, _CHALLENGE) from error
         except ClientUnavailable as error:
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
         loaded_client = LoadedClient(client, self._parts.scopes)
         try:
             self._server(loaded_client).authenticate(loaded)
@@ -90,7 +90,7 @@ class ClientRequests:
         try:
             return await self._parts.used.take(client, claims)
         except SessionStoreUnavailable as error:
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
 
     def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
         """Check a token request against its session. Returns the scopes of the access token. Raises OAuthRefusal."""
@@ -104,7 +104,7 @@ class ClientRequests:
         return LoadedServer(client, granted, audiences=self._audiences, now=self._parts.now())
 
 
-def unavailable(reason: Exception | str) -> OAuthRefusal:
+def unavailable_error(reason: Exception | str) -> OAuthRefusal:
     """Refusal because the store, a provider or a client's document cannot be reached. The client can try again."""
     return OAuthRefusal("temporarily_unavailable", str(reason), 503, {"retry-after": str(RETRY_SECONDS)})
 

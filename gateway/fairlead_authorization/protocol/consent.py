@@ -89,7 +89,7 @@ class ConsentPages:
         if not (_is_own_form(request) and hmac.compare_digest(token, state.token.encode())):
             raise PageProblem(_FOREIGN, 403)
         person = SignedInPerson(issuer=state.issuer, subject=state.subject, claims={})
-        waiting = await parts.sessions.waiting(person, state.session_id)
+        waiting = await parts.sessions.find_waiting(person, state.session_id)
         if waiting is None:
             raise PageProblem(_GONE, 403)
         session = waiting.session

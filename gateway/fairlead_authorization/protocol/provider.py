@@ -160,7 +160,7 @@ class OpenIdProvider:
         """Prepare the sign-in of a person. Raises IdentityProviderUnavailable."""
         nonce = new_secret()
         try:
-            flow = await self._ready()
+            flow = await self._ready_flow()
             authorization = await flow.begin(
                 self._redirect_uri,
                 optional=_OPTIONAL,
@@ -177,7 +177,7 @@ class OpenIdProvider:
         IdentityProviderUnavailable.
         """
         try:
-            flow = await self._ready()
+            flow = await self._ready_flow()
             grant, issued = await flow.redeem(request.authorization, answer)
         except GrantFailed as error:
             if error.cause == ACCESS_DENIED:
@@ -201,7 +201,7 @@ class OpenIdProvider:
         grant = StoredGrant(self.client.issuer.issuer, self.client.client_id, refresh_token=refresh_token)
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
-                flow = await self._ready()
+                flow = await self._ready_flow()
                 issued = await flow.renew(grant)
         except TimeoutError as error:
             message = f"{self.client.display_name} did not answer within {RENEWAL_SECONDS:g} s: try again"
@@ -226,7 +226,7 @@ class OpenIdProvider:
     async def revoke(self, refresh_token: str) -> bool:
         """Revoke a refresh token (RFC 7009); False if that fails. True if the provider does not support revocation."""
         try:
-            flow = await self._ready()
+            flow = await self._ready_flow()
         except GrantFailed:
             return False
         if self._metadata is None or not self._metadata.revocation_endpoint:
@@ -242,7 +242,7 @@ class OpenIdProvider:
 
     # Internals
 
-    async def _ready(self) -> ConsentFlow:
+    async def _ready_flow(self) -> ConsentFlow:
         """The consent flow, with the authentication method that the provider's metadata name. Raises GrantFailed."""
         called_at = self._access.monotonic()
         async with self._lock:

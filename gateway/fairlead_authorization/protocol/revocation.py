@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_authorization.protocol.client_requests import ClientRequests, unavailable
+from fairlead_authorization.protocol.client_requests import ClientRequests, unavailable_error
 from fairlead_authorization.protocol.metadata import REVOKE
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import OAuthRefusal, json_answer
@@ -36,5 +36,5 @@ class RevocationEndpoint:
                 if owner is not None and owner.client_id == client_id:
                     await self._sessions.end(owner.person, owner.session)
         except SessionStoreUnavailable as error:
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
         return json_answer({})

@@ -19,7 +19,7 @@ from fairlead_authorization.protocol.client_requests import (
     AuthenticatedRequest,
     ClientRequests,
     names_client,
-    unavailable,
+    unavailable_error,
 )
 from fairlead_authorization.protocol.grants import SessionGrant
 from fairlead_authorization.protocol.metadata import JWT_BEARER, TOKEN
@@ -74,7 +74,7 @@ class ClientTokenEndpoint:
                 raise OAuthRefusal("unsupported_grant_type", "this server does not support the grant type")
         except (SessionStoreUnavailable, IdentityProviderUnavailable) as error:
             self._parts.counts.tokens[counted, "unavailable"] += 1
-            raise unavailable(error) from error
+            raise unavailable_error(error) from error
         except SessionRefused as error:
             self._parts.counts.tokens[counted, "refused"] += 1
             raise OAuthRefusal("invalid_grant", str(error)) from error

@@ -41,7 +41,7 @@ class ExpiredSessions:
     async def check(self) -> None:
         """Delete the expired records. Raises GrantStoreError."""
         now = self._now()
-        for key, grant in await self._store.everything(_TemporaryRecords()):
+        for key, grant in await self._store.all_grants(_TemporaryRecords()):
             if not _is_over(key, grant, now):
                 continue
             if grant.session is not None:

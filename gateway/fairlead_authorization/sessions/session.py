@@ -133,7 +133,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
+    async def find_waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
         """The session with an id that waits for consent; None if there is none."""
         ...
 

@@ -34,7 +34,7 @@ class StoredSignIns(ClientSignIns):
         return self._list_sign_ins(await self._store.of_person(person))
 
     async def of_everybody(self) -> Sequence[ClientSignIn]:
-        return self._list_sign_ins(await self._store.everything(_Sessions()))
+        return self._list_sign_ins(await self._store.all_grants(_Sessions()))
 
     async def end(self, person: bytes, sign_in: str) -> ClientSignIn | None:
         key = session_key(person, sign_in)

@@ -131,7 +131,7 @@ class SigningKeys:
                 return keys
             self._read_at = self._clock()
             if keys is None or keys.stored != stored:
-                self._keys = keys = _usable(stored)
+                self._keys = keys = _import_keys(stored)
             return keys
 
     async def _read_current(self) -> StoredTokenKeys:
@@ -161,6 +161,6 @@ class SigningKeys:
         raise GrantStoreError("the keys of the gateway's tokens change all the time: try again")
 
 
-def _usable(stored: StoredTokenKeys) -> _ReadKeys:
+def _import_keys(stored: StoredTokenKeys) -> _ReadKeys:
     by_id = {key.id: ECKey.import_key(dict(key.jwk)) for key in stored.signing}
     return _ReadKeys(stored, by_id, TokenSealer(stored.sealing))

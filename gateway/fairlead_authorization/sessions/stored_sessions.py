@@ -108,7 +108,7 @@ class StoredSessions(SessionStore):
         has_consent = consents.covers(_consents(records), session, client, now)
         return WaitingSession(session, VersionedGrant(stored, version), has_consent)
 
-    async def waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
+    async def find_waiting(self, person: SignedInPerson, session_id: str) -> WaitingSession | None:
         key = session_key(jwt_person(person.issuer, person.subject), session_id)
         stored = await self._records.read(key)
         if stored is None or not is_in(stored.grant, "waiting", self._now()):

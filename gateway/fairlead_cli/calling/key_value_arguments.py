@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_cli.wording import with_advice
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 
 Json = Any
 """A JSON value. The content of a server's schema is checked, not assumed."""
@@ -87,7 +87,7 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
 
 
 def _unknown(key: str, property_names: Collection[str]) -> str:
-    near = did_you_mean(key, property_names)
+    near = suggest_name(key, property_names)
     return f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)")
 
 

@@ -11,12 +11,12 @@ from fairlead_cli.calling.key_value_arguments import described_arguments
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
-from fairlead_cli.models.printed_tools import print_offer
+from fairlead_cli.models.printed_tools import print_tools_and_losses
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import ManagementClient
 from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, may_have_tool, servers_of, wait_for
 from fairlead_cli.wording import ready_to_paste, unknown_tool
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_mcp.session import McpSession
 
 SUGGESTS: Final = "Did you mean "
@@ -94,7 +94,7 @@ def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
 
 def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that no tool has."""
-    near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
+    near = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
     return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
 
 
@@ -115,7 +115,7 @@ def run_offer(destination: Destination, format_: str, output: Output, *, strict:
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
     client = ManagementClient.of(destination)
     offer = client.get("/v1/tools", **client.scope, format=format_, strict=str(strict).lower())
-    print_offer("tools", offer, output, losses=losses)
+    print_tools_and_losses("tools", offer, output, losses=losses)
 
 
 async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:

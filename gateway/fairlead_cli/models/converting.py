@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
-from fairlead_cli.models.printed_tools import print_offer
+from fairlead_cli.models.printed_tools import print_tools_and_losses
 from fairlead_cli.output import Output
 from fairlead_formats.registry import UnknownFormat, find
 from fairlead_formats.tool_format import Options
@@ -22,7 +22,7 @@ def run_convert(file: str, source: str, target: str, options: Options, output: O
         conversion = between(read_json(file), find(source), find(target), options)
     except UnknownFormat as error:
         raise Failure(str(error), code=USAGE_ERROR) from error
-    print_offer("convert", msgspec.to_builtins(conversion), output, losses=losses)
+    print_tools_and_losses("convert", msgspec.to_builtins(conversion), output, losses=losses)
     if any(loss.action == "refused" for loss in conversion.report):
         sys.stdout.flush()
         sys.exit(FAILED)

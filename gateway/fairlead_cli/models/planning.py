@@ -11,7 +11,7 @@ from fairlead_cli.models.converting import read_json
 from fairlead_cli.models.plan_options import PlanOptions, TaskOptions
 from fairlead_cli.output import Output, print_json, print_table, printable, some_names
 from fairlead_cli.rest import ManagementClient
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 
 UNKNOWN_WINDOW: Final = "default"
 """`windowSource` of a context window that the gateway does not know."""
@@ -40,7 +40,7 @@ def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
     if answer["numbers"].get("windowSource") != UNKNOWN_WINDOW:
         return None
     known_models = client.get("/v1/models", known="true")["data"]
-    return did_you_mean(str(answer["model"]), [str(each["id"]) for each in known_models])
+    return suggest_name(str(answer["model"]), [str(each["id"]) for each in known_models])
 
 
 def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[str]:

@@ -12,21 +12,21 @@ MAX_NAMED: Final = 3
 """Maximum number of tools that a summary line names."""
 
 
-def print_offer(verb: str, offer: dict[str, Any], output: Output, *, losses: bool) -> None:
-    """Print the array of tools, or with JSON output the complete response. `verb` is the command that the remarks name.
-    `losses` prints each loss instead of a line for each kind.
+def print_tools_and_losses(command: str, response: dict[str, Any], output: Output, *, losses: bool) -> None:
+    """Print the array of tools of a gateway's response or of a conversion; with JSON output, the complete `response`.
+    Remarks begin with the command's name. `losses` prints each loss instead of a line for each kind.
     """
     if output is Output.json:
-        print_json(offer)
+        print_json(response)
         return
-    print_json(offer["tools"])
-    report = [loss for loss in offer["report"] if loss["action"] != "rewritten"]
+    print_json(response["tools"])
+    report = [loss for loss in response["report"] if loss["action"] != "rewritten"]
     for line in map(_loss_line, report) if losses else summary(report):
-        remark(verb, line)
-    for name in offer.get("offline", ()):
-        remark(verb, f"{name} is left out: its server is offline")
-    for line in hidden_lines(offer.get("hidden")):
-        remark(verb, line)
+        remark(command, line)
+    for name in response.get("offline", ()):
+        remark(command, f"{name} is left out: its server is offline")
+    for line in hidden_lines(response.get("hidden")):
+        remark(command, line)
 
 
 def summary(report: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -35,7 +35,7 @@ class WatchedRow:
 
 @dataclass(frozen=True)
 class WatchedServerRow(WatchedRow):
-    """One server. Calls are summed over its tools; latencies are those of its slowest tool."""
+    """One server. Calls are summed over its tools; latencies are the latencies of its slowest tool."""
 
     state: str
     cause: str
@@ -144,14 +144,14 @@ def _matches(words: str, *texts: str) -> bool:
     return any(words.casefold() in text.casefold() for text in texts)
 
 
-def _first(*values: float | None) -> tuple[float, ...]:
+def _descending(*values: float | None) -> tuple[float, ...]:
     """Sort key that puts the largest value first, and None last."""
     return tuple(1.0 if value is None else -value for value in values)
 
 
 _ORDER: Mapping[SortKey, Callable[[CallStatistics], tuple[float, ...]]] = {
-    SortKey.calls: lambda figures: _first(figures.calls_per_minute, figures.calls),
-    SortKey.errors: lambda figures: _first(figures.errors_per_minute, figures.errors),
-    SortKey.latency: lambda figures: _first(figures.p95_ms, figures.p50_ms),
+    SortKey.calls: lambda figures: _descending(figures.calls_per_minute, figures.calls),
+    SortKey.errors: lambda figures: _descending(figures.errors_per_minute, figures.errors),
+    SortKey.latency: lambda figures: _descending(figures.p95_ms, figures.p50_ms),
     SortKey.name: lambda figures: (),
 }

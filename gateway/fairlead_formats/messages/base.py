@@ -20,7 +20,7 @@ from fairlead_formats.messages.call import (
     ModelCall,
     ResultLoss,
     ToolResult,
-    Written,
+    WrittenMessages,
     finish,
     invalid_result,
     is_truncated,
@@ -175,10 +175,10 @@ class MessageFormat(ABC):
 
     def write_results(
         self, calls: Sequence[ModelCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
+    ) -> WrittenMessages:
         """The messages that answer `calls`, where `results[i]` belongs to `calls[i]`. For a result of None, an invalid
         call is answered with its reason, and a valid call is left pending. Raises ValueError if the lengths differ.
         """
         answers = Answers(calls, results)
         messages = tuple(self.write_answers(answers, carry))
-        return Written(messages, tuple(answers.losses), tuple(answers.pending))
+        return WrittenMessages(messages, tuple(answers.losses), tuple(answers.pending))

@@ -56,7 +56,7 @@ _KINDS: Final[dict[type[Any], str]] = {
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 CUT_OFF: Final = "the message ended before the arguments did"
 """Reason for an invalid call whose arguments lack their end."""
-_TRUNCATING: Final = frozenset(
+_TRUNCATING_REASONS: Final = frozenset(
     {
         # Chat Completions; Mistral; DeepSeek; vLLM and SGLang; OpenRouter
         "length",
@@ -90,7 +90,7 @@ _TRUNCATING: Final = frozenset(
         "image_safety",
     }
 )
-_REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
+_REASON_MEMBERS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason")
 
 
 class InvalidCall(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ class Carry(msgspec.Struct, frozen=True):
 DEFAULT_CARRY: Final = Carry()
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenMessages(msgspec.Struct, frozen=True):
     """Messages with the results of calls, in one format."""
 
     messages: tuple[JsonObject, ...]
@@ -382,7 +382,7 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     derived = not 0 < len(ident) <= MAX_NAME
     if derived:
         ident = make_id(position, sent, draft.arguments)
-    original = names.original(sent) if names is not None else None
+    original = names.original_name(sent) if names is not None else None
     if original is None:
         return ModelCall(ident, sent, arguments, made_id=derived, kind=draft.kind)
     return ModelCall(ident, original, arguments, sent if sent != original else "", derived, draft.kind)
@@ -436,13 +436,13 @@ def items(value: object) -> list[Any]:
 
 def truncates(reason: object) -> bool:
     """Whether a stop reason, in any letter case, says that the message may lack its end."""
-    return isinstance(reason, str) and reason.lower() in _TRUNCATING
+    return isinstance(reason, str) and reason.lower() in _TRUNCATING_REASONS
 
 
 def is_truncated(answer: object) -> bool:
     """Whether a whole answer, or its first choice or candidate, ended by a reason that truncates."""
     choice = next(iter([*items(member(answer, "choices")), *items(member(answer, "candidates"))]), None)
-    return truncates(member(choice, *_REASONS)) or truncates(member(answer, *_REASONS, "status"))
+    return truncates(member(choice, *_REASON_MEMBERS)) or truncates(member(answer, *_REASON_MEMBERS, "status"))
 
 
 def mark_cut_off(draft: Draft) -> Draft:

@@ -20,15 +20,15 @@ from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 MIN_DATA: Final = 16
 """Minimum number of base64 characters that count as a repetition; shorter strings may be equal by coincidence."""
 MIN_TEXT: Final = 64
-"""Minimum number of characters of a text that is removed. A shorter text stays: the member that contains it tells the
-model more than the repetition costs.
+"""Minimum number of characters of a text that is removed. A shorter text costs few tokens, and shows the value of its
+member in the structured content.
 """
 WRAP: Final = "result"
 """Member in which SDKs wrap a structured result that is not an object."""
 
 _HEAD: Final = MIN_DATA
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
-_IN_TEXT: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
+_DATA_URL: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
 _decode = msgspec.json.Decoder().decode
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -138,9 +138,9 @@ class RepeatedContent:
         if self._nodes_left < 0 or depth < 0:
             raise _TooMany
         if isinstance(value, str):
-            return self._string(value) if len(value) >= MIN_DATA else value
+            return self._prune_string(value) if len(value) >= MIN_DATA else value
         if isinstance(value, dict):
-            mark = self._block(value)
+            mark = self._block_mark(value)
             if mark is not None:
                 return mark
             members = {key: self._prune(item, depth - 1) for key, item in value.items()}
@@ -150,13 +150,13 @@ class RepeatedContent:
             return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
         return value
 
-    def _string(self, value: str) -> str:
+    def _prune_string(self, value: str) -> str:
         mark = self._texts.get(value) if len(value) >= MIN_TEXT else None
         if mark is None and self._data:
             mark = self._data_mark(value)
             if mark is None and ";base64," in value:
-                return _IN_TEXT.sub(lambda match: self._count(self._data_mark(match[1]), match[0]), value)
-        return self._count(mark, value)
+                return _DATA_URL.sub(lambda match: self._mark_or(self._data_mark(match[1]), match[0]), value)
+        return self._mark_or(mark, value)
 
     def _data_mark(self, value: str) -> str | None:
         """The mark of the block with this base64; None without one. A comparison of the first characters rules out most
@@ -166,13 +166,15 @@ class RepeatedContent:
         head = canonical_base64(value[start : start + 4 * _HEAD])[:_HEAD]
         return self._data.get(canonical_base64(value)) if head in self._heads else None
 
-    def _block(self, value: dict[str, Any]) -> str | None:
+    def _block_mark(self, value: dict[str, Any]) -> str | None:
+        """The mark of the block that equals an object, which is counted in `replaced`; None without such a block."""
         if value.get("type") not in _BLOCKS or (candidate := self._by_key.get(_key(value))) is None:
             return None
         block, mark = candidate
-        return self._count(mark, "") if json_equal(_without_nulls(value), _without_nulls(block)) else None
+        return self._mark_or(mark, "") if json_equal(_without_nulls(value), _without_nulls(block)) else None
 
-    def _count(self, mark: str | None, value: str) -> str:
+    def _mark_or(self, mark: str | None, value: str) -> str:
+        """The mark, which is counted in `replaced`; the value if the mark is None."""
         self.replaced += mark is not None
         return value if mark is None else mark
 

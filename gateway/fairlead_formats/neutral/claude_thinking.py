@@ -15,8 +15,8 @@ from fairlead_formats.wire.protocol import TranslationLosses
 LEAST_BUDGET: Final = 1024
 """Minimum token budget for thinking that the API accepts."""
 ADAPTIVE: Final[Mapping[str, str]] = {"type": "adaptive"}
-_NEVER_THINKS: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
-_ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
+_MODELS_WITHOUT_THINKING: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
+_ADAPTIVE_MODELS: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
 
 
 def claude_thinking(
@@ -42,12 +42,12 @@ def claude_thinking(
 
 def never_thinks(model: str) -> bool:
     """Whether a Claude model has no thinking and therefore refuses the member `thinking`."""
-    return _NEVER_THINKS.search(model) is not None
+    return _MODELS_WITHOUT_THINKING.search(model) is not None
 
 
 def thinks_adaptively(model: str) -> bool:
     """Whether a Claude model takes an effort, such as `high`, in place of a token budget."""
-    return _ADAPTIVE.search(model) is not None
+    return _ADAPTIVE_MODELS.search(model) is not None
 
 
 def adaptive_effort(thinking: Mapping[str, Any]) -> str:

@@ -194,7 +194,7 @@ def budget_of(settings: SamplingSettings) -> int | None:
     return None if settings.effort is None else BUDGETS[settings.effort]
 
 
-def as_effort(value: object) -> Effort | None:
+def parse_effort(value: object) -> Effort | None:
     """The effort with this name, in any letter case. `max` is the highest effort; None for an unknown name."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
@@ -248,7 +248,7 @@ class _UniqueIds:
     """Makes call ids unique in a conversation, because some servers number the calls of every answer from zero."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._taken_ids: set[str] = set()
         self._renamed = 0
         self._turn: dict[str, deque[str]] = {}
         """Unique ids of the turn's open calls, by their original id."""
@@ -260,10 +260,10 @@ class _UniqueIds:
     def rename(self, part: CallPart) -> CallPart:
         """The call, with a new id if an earlier call has its id."""
         call, ident = part.call, part.call.id
-        while ident in self._taken:
+        while ident in self._taken_ids:
             self._renamed += 1
             ident = f"{call.id}_{self._renamed}"
-        self._taken.add(ident)
+        self._taken_ids.add(ident)
         if not call.made_id:
             self._turn.setdefault(call.id, deque()).append(ident)
         return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))

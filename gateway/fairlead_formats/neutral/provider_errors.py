@@ -30,7 +30,7 @@ ErrorKind = Literal[
 MAX_MESSAGE: Final = 4096
 """Maximum number of characters of a provider's message that a client receives."""
 _decode: Final = msgspec.json.Decoder().decode
-_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
+_KINDS_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "authentication",
     402: "billing",
     403: "permission",
@@ -44,7 +44,7 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     504: "timeout",
     529: "overloaded",
 }
-_BY_WORD: Final[Mapping[str, ErrorKind]] = {
+_KINDS_BY_WORD: Final[Mapping[str, ErrorKind]] = {
     "context_length_exceeded": "too_large",
     "request_too_large": "too_large",
     "insufficient_quota": "billing",
@@ -89,7 +89,7 @@ _BY_WORD: Final[Mapping[str, ErrorKind]] = {
 }
 
 
-_TOO_LONG: Final = ("prompt is too long", "Input is too long for requested model")
+_TOO_LONG_TEXTS: Final = ("prompt is too long", "Input is too long for requested model")
 """Texts in messages with which Anthropic and Bedrock refuse a request that exceeds the context window."""
 
 
@@ -115,14 +115,14 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
         value = value[0] if value else None
     error = member(value, "error") or value
     words = [text_of(member(error, name)).lower() for name in ("code", "type", "status", "__type")]
-    kind = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
+    kind = next((_KINDS_BY_WORD[word] for word in words if word in _KINDS_BY_WORD), None)
     if status is None:
         code = member(error, "code", "status")
         status = code if isinstance(code, int) and 400 <= code < 600 else None
     if status is not None and (kind is None or kind in ("invalid", "api")):
-        kind = _BY_STATUS.get(status, "invalid" if status < 500 else "api")
+        kind = _KINDS_BY_STATUS.get(status, "invalid" if status < 500 else "api")
     message = text_of(error if isinstance(error, str) else member(error, "message", "Message"))[:MAX_MESSAGE]
-    if kind == "invalid" and any(phrase in message for phrase in _TOO_LONG):
+    if kind == "invalid" and any(phrase in message for phrase in _TOO_LONG_TEXTS):
         kind = "too_large"
     if kind == "authentication":
         message = "the provider refused the API key"
@@ -131,5 +131,5 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
 
 def refusal_of_error(error: LlmError) -> ProviderRefusal:
     """The neutral form of an error of the gateway."""
-    kind = _BY_STATUS.get(error.status, "invalid" if error.status < 500 else "api")
+    kind = _KINDS_BY_STATUS.get(error.status, "invalid" if error.status < 500 else "api")
     return ProviderRefusal(kind, str(error), error.param, error.code)

@@ -1,7 +1,7 @@
 """Registry of the HTTP APIs of providers. It tells to which of these APIs a client's request belongs. Pure module.
 
-A family of APIs to which the gateway sends requests is one row. The module imports no wire format, so that programs
-that only read a configuration load quickly.
+`APIS` has one entry for each kind of provider, such as `openai` for all APIs that are compatible with OpenAI's. The
+module imports no wire format, so that programs that only read a configuration load quickly.
 """
 
 from __future__ import annotations

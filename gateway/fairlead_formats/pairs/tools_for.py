@@ -20,7 +20,7 @@ from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_QUIET = frozenset({"title", "$schema", "examples", "default"})
+_KEYWORDS_WITHOUT_EFFECT = frozenset({"title", "$schema", "examples", "default"})
 """Keywords that do not affect calls, so their loss is not reported."""
 GRAMMAR_LOSS: Final = "tools.format"
 _decode: Final = msgspec.json.Decoder().decode
@@ -31,18 +31,18 @@ def translate_tools(tools: object, source: str, target: str, losses: Translation
     """The tools of a request in the form of `target`. Each keyword that loses meaning is reported by name."""
     if not tools:
         return TranslatedTools([], {})
-    functions, custom = as_functions(tools, source, losses)
+    functions, custom = replace_custom_tools(tools, source, losses)
     conversion = between(functions, find(source), find(target))
     for loss in conversion.report:
         if loss.action is Action.REFUSED:
             losses.add("tools.refused")
-        elif loss.lossy and loss.keyword not in _QUIET:
+        elif loss.lossy and loss.keyword not in _KEYWORDS_WITHOUT_EFFECT:
             losses.add(f"tools.{loss.keyword}")
     properties = {conversion.names[name]: names for name, names in conversion.properties.items()}
     return TranslatedTools(conversion.tools, conversion.names, custom, properties)
 
 
-def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
+def replace_custom_tools(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
     """The tools of a request with functions in place of custom tools, and the names of the custom tools. A grammar is
     reported as lost, because the provider does not enforce it.
     """

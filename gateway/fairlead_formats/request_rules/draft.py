@@ -12,8 +12,8 @@ from fairlead_formats.schema.constraint_texts import compact
 from fairlead_formats.schema.shapes import SHAPES
 from fairlead_mcp.schemas import MODERN, Schema, parts
 
-_HOLDS_SCHEMAS: Final = MODERN | {"dependencies"}
-_OF_OTHER_DRAFTS: Final = ("nullable", "additionalItems")
+_SCHEMA_HOLDERS: Final = MODERN | {"dependencies"}
+_KEYWORDS_OF_OTHER_DRAFTS: Final = ("nullable", "additionalItems")
 
 
 def is_count(value: Any) -> bool:
@@ -37,7 +37,7 @@ COUNTS: Final = (
 )
 """Keywords whose values are counts."""
 _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **{keyword: check for keyword, check in SHAPES.items() if keyword not in _OF_OTHER_DRAFTS},
+    **{keyword: check for keyword, check in SHAPES.items() if keyword not in _KEYWORDS_OF_OTHER_DRAFTS},
     "enum": lambda value: isinstance(value, list),
     "items": lambda value: isinstance(value, dict | bool),
     **dict.fromkeys(("$defs", "definitions"), _is_map),
@@ -51,7 +51,7 @@ def draft_fault(schema: object) -> str | None:
     if not isinstance(schema, dict):
         return None if isinstance(schema, bool) else "a schema is an object or a boolean"
     todo: list[tuple[tuple[str, ...], Schema]] = [((), schema)]
-    checks, holds_no_schema = _VALUES, _HOLDS_SCHEMAS.isdisjoint
+    checks, holds_no_schema = _VALUES, _SCHEMA_HOLDERS.isdisjoint
     for path, part in todo:
         for keyword, value in part.items():
             check = checks.get(keyword)
@@ -59,5 +59,5 @@ def draft_fault(schema: object) -> str | None:
                 where = "/".join((*path, keyword))
                 return f"{compact(value)} is not a valid value of {keyword} at {where}"
         if not holds_no_schema(part):
-            todo += [((*path, *way), inner) for way, inner in parts(part, _HOLDS_SCHEMAS)]
+            todo += [((*path, *way), inner) for way, inner in parts(part, _SCHEMA_HOLDERS)]
     return None

@@ -33,7 +33,7 @@ class ConversionBudget:
         self._nodes = nodes
         self._bytes = size
 
-    def node(self, depth: int) -> None:
+    def charge_node(self, depth: int) -> None:
         """Charge one subschema at level `depth`. Raises TooMuch."""
         if depth > MAX_DEPTH:
             raise TooMuch(f"the schema is nested more than {MAX_DEPTH} levels deep")
@@ -41,7 +41,7 @@ class ConversionBudget:
         if self._nodes < 0:
             raise TooMuch(f"the schema has more than {MAX_NODES} parts, counting every use of a $ref")
 
-    def copy(self, size: int) -> None:
+    def charge_copy(self, size: int) -> None:
         """Charge a copy of `size` bytes. Raises TooMuch."""
         self._bytes -= size
         if self._bytes < 0:

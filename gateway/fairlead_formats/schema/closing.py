@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `required`. Some targets accept only names of described properties in it."""
     names = schema["required"]
     if not (walk.target.typed or walk.target.lone_any_of):
@@ -28,16 +28,16 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
     described = [name for name in names if name in properties]
     if len(described) != len(names):
         missing = [name for name in names if name not in properties]
-        walk.lose(path, "required", Action.DESCRIBED, "a required property is not described")
+        walk.report_loss(path, "required", Action.DESCRIBED, "a required property is not described")
         notes.append(constraint_texts.describe("required", missing))
     if described or not names:
         out["required"] = names if len(described) == len(names) else described
 
 
-def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_additional_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `additionalProperties: false` for targets that require closed objects. Raises NotStrict for an open map."""
     if schema["additionalProperties"] is not False:
-        walk.lose(
+        walk.report_loss(
             path, "additionalProperties", Action.DROPPED, "an object with properties of any name cannot be closed"
         )
     out["additionalProperties"] = False
@@ -49,9 +49,9 @@ def leave_open(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]
     """
     if value is False:
         action = Action.REWRITTEN if walk.target.strict else Action.WIDENED
-        walk.lose(path, keyword, action, f"{walk.target.name} does not support {keyword}")
+        walk.report_loss(path, keyword, action, f"{walk.target.name} does not support {keyword}")
         return
-    walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not support {keyword}")
+    walk.report_loss(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not support {keyword}")
     notes.append(constraint_texts.describe("additionalProperties", value))
 
 
@@ -63,7 +63,7 @@ def open_to_patterns(walk: Walk, out: JsonObject, schema: JsonObject, path: str)
     if left_out and out.get("additionalProperties", True) not in (True, {}):
         del out["additionalProperties"]
         why = "it would apply to properties that patternProperties allows, too"
-        walk.lose(path, "additionalProperties", Action.WIDENED, why)
+        walk.report_loss(path, "additionalProperties", Action.WIDENED, why)
 
 
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
@@ -81,14 +81,14 @@ def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
     target = walk.target
     if "array" not in merge.types_of(out.get("type")):
         if target.typed and isinstance(out.get("items"), bool):
-            walk.lose(path, "items", Action.REWRITTEN, "items apply only to arrays")
+            walk.report_loss(path, "items", Action.REWRITTEN, "items apply only to arrays")
             del out["items"]
         return
     if target.items and "items" not in out:
         if target.typed:
             out["items"] = anything(walk, f"{path}/items")
         else:
-            walk.lose(path, "items", Action.REWRITTEN, "an array needs items; any value is allowed")
+            walk.report_loss(path, "items", Action.REWRITTEN, "an array needs items; any value is allowed")
             out["items"] = {}
     elif target.typed and isinstance(out.get("items"), bool):
         _type_items(walk, out, path)
@@ -96,7 +96,7 @@ def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
 
 def _type_items(walk: Walk, out: JsonObject, path: str) -> None:
     if out["items"] is False:
-        walk.lose(path, "items", Action.REWRITTEN, "`items: false` became `maxItems: 0`")
+        walk.report_loss(path, "items", Action.REWRITTEN, "`items: false` became `maxItems: 0`")
         out["maxItems"] = 0
     out["items"] = {"type": "string"} if out["items"] is False else anything(walk, f"{path}/items")
 
@@ -104,10 +104,12 @@ def _type_items(walk: Walk, out: JsonObject, path: str) -> None:
 def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
     properties: JsonObject = out.setdefault("properties", {})
     if not properties and path and schema.get("additionalProperties") is not False:
-        walk.lose(path, "properties", Action.DROPPED, "an object without described properties cannot be closed")
+        walk.report_loss(path, "properties", Action.DROPPED, "an object without described properties cannot be closed")
     if "additionalProperties" not in out:
         out["additionalProperties"] = False
-        walk.lose(path, "additionalProperties", Action.REWRITTEN, "closed: only described properties may be given")
+        walk.report_loss(
+            path, "additionalProperties", Action.REWRITTEN, "closed: only described properties may be given"
+        )
     if not walk.target.closed:
         return
     needed = set(out.get("required", ()))
@@ -119,14 +121,16 @@ def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
             _report_default(walk, original, f"{path}/properties/{name}")
         properties[name] = _or_null(properties[name])
     if optional:
-        walk.lose(path, "required", Action.REWRITTEN, "an optional property is required and may be null")
+        walk.report_loss(path, "required", Action.REWRITTEN, "an optional property is required and may be null")
     out["required"] = list(properties)
 
 
 def _report_default(walk: Walk, original: Any, path: str) -> None:
     """Report that null, which the original schema allows, does not mean the default that an absent property has."""
     if isinstance(original, dict) and original.get("default") is not None:
-        walk.lose(path, "required", Action.DROPPED, "the property has a default, so null and leaving it out differ")
+        walk.report_loss(
+            path, "required", Action.DROPPED, "the property has a default, so null and leaving it out differ"
+        )
 
 
 def _or_null(schema: JsonObject) -> JsonObject:

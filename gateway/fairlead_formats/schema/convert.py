@@ -98,7 +98,7 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     walk = Walk(schema, target)
     walk.losses += before
     shape = _shape_root(walk, walk.drop_malformed(schema, ""))
-    walk.budget.node(0)
+    walk.budget.charge_node(0)
     out = walk.write(shape, "", 0, target.root)
     _complete_object(walk, out, shape)
     _definitions(walk, out, schema)
@@ -115,7 +115,7 @@ def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
     """The root without `$ref`, and without combinators that the target does not support there."""
     table = walk.target.root
     if "$ref" in schema:
-        walk.lose("", "$ref", Action.REWRITTEN, "the root's $ref was replaced by its target")
+        walk.report_loss("", "$ref", Action.REWRITTEN, "the root's $ref was replaced by its target")
         schema = _follow(walk, schema)
     if "allOf" in schema and table["allOf"] is Cell.FIX:
         schema = walk.drop_malformed(walk.merge_all_of({**schema}, ""), "")
@@ -127,13 +127,15 @@ def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
             f"the arguments are of type {constraint_texts.compact(schema['type'])}; a tool takes an object"
         )
     if schema.get("type") != "object":
-        walk.lose("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
+        walk.report_loss("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
         schema = {**schema, "type": "object"}
     for keyword in _UNIONS:
         if keyword in schema and table[keyword] is Cell.FIX:
             schema = _merge_union(walk, schema, keyword)
     if "additionalItems" in schema:
-        walk.lose("", "additionalItems", Action.REWRITTEN, "it applies to arrays, and the arguments are an object")
+        walk.report_loss(
+            "", "additionalItems", Action.REWRITTEN, "it applies to arrays, and the arguments are an object"
+        )
         schema = {key: value for key, value in schema.items() if key != "additionalItems"}
     return schema
 
@@ -149,7 +151,7 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
     """The schema with the union of objects at its root merged into one set of properties. The alternatives are
     described.
     """
-    walk.budget.node(depth)
+    walk.budget.charge_node(depth)
     rest = {key: value for key, value in schema.items() if key != keyword}
     others = {key: rest[key] for key in _UNIONS if key in rest}
     common = {key: value for key, value in rest.items() if key not in others}
@@ -158,30 +160,32 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
         try:
             whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.budget)
         except merge.Unmergeable as error:
-            walk.lose("", keyword, Action.NARROWED, f"an alternative is left out: {error}")
+            walk.report_loss("", keyword, Action.NARROWED, f"an alternative is left out: {error}")
             continue
         if isinstance(whole, dict) and "object" in merge.types_of(whole.get("type", "object")):
             branches.append(_branch(walk, whole, depth))
     if not branches:
-        walk.lose("", keyword, Action.WIDENED, f"no alternative of {keyword} is an object")
+        walk.report_loss("", keyword, Action.WIDENED, f"no alternative of {keyword} is an object")
         return rest
     union, needs = merge.union_of_objects(branches)
     flat = {key: value for key, value in rest.items() if key not in {"properties", "required", "additionalProperties"}}
     flat.update(union)
     if len(branches) == 1:
-        walk.lose("", keyword, Action.REWRITTEN, f"{keyword} with one alternative was replaced by the alternative")
+        walk.report_loss(
+            "", keyword, Action.REWRITTEN, f"{keyword} with one alternative was replaced by the alternative"
+        )
         return {**branches[0], **others}
-    walk.lose(
+    walk.report_loss(
         "",
         keyword,
         Action.DESCRIBED,
         f"{walk.target.name} does not support {keyword} at the root: its alternatives became one set of properties",
     )
-    narrowed = merge.narrowed_by_union(branches, union)
+    narrowed = merge.properties_narrowed_by_union(branches, union)
     if narrowed:
         names = constraint_texts.alternatives(narrowed)
         why = f"an alternative that does not describe {names} accepts any value for it; the merged properties do not"
-        walk.lose("", keyword, Action.NARROWED, why)
+        walk.report_loss("", keyword, Action.NARROWED, why)
     sets_of_arguments = _alternatives(needs, exactly=keyword == "oneOf")
     if sets_of_arguments:
         description = flat.get("description")
@@ -213,11 +217,13 @@ def _alternatives(needs: list[list[str]], *, exactly: bool) -> str:
 def _complete_object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
     out.setdefault("type", "object")
     if "properties" not in out:
-        walk.lose("", "properties", Action.REWRITTEN, "an object needs properties, even if empty")
+        walk.report_loss("", "properties", Action.REWRITTEN, "an object needs properties, even if empty")
         out["properties"] = {}
     if walk.target.lone_any_of and not out["properties"]:
         for keyword in sorted(out.keys() - {"type", "properties", "required", "description"}):
-            walk.lose("", keyword, Action.WIDENED, f"{walk.target.name} does not support an object without properties")
+            walk.report_loss(
+                "", keyword, Action.WIDENED, f"{walk.target.name} does not support an object without properties"
+            )
 
 
 def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
@@ -226,15 +232,15 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     while missing := [name for name in walk.defs if name not in done]:
         for name in missing:
             target = walk.refs.target(walk.defs[name])
-            done[name] = walk.node(target, f"/$defs/{name}", 1)
+            done[name] = walk.convert_subschema(target, f"/$defs/{name}", 1)
     if done:
         out["$defs"] = done
     maps = (root.get("$defs"), root.get("definitions"))
     definition_names = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
     if walk.target.refs and definition_names - done.keys():
-        walk.lose("", "$defs", Action.REWRITTEN, "unreferenced definitions are left out")
+        walk.report_loss("", "$defs", Action.REWRITTEN, "unreferenced definitions are left out")
     elif not walk.target.refs and definition_names:
-        walk.lose("", "$defs", Action.REWRITTEN, "definitions are inlined where they are referenced")
+        walk.report_loss("", "$defs", Action.REWRITTEN, "definitions are inlined where they are referenced")
 
 
 def _check_limits(walk: Walk, out: JsonObject) -> None:

@@ -35,7 +35,7 @@ def measure_schema(schema: JsonObject, budget: ConversionBudget) -> Counts:
     queue = [(schema, 1)]
     while queue:
         here, depth = queue.pop()
-        budget.node(depth)
+        budget.charge_node(depth)
         counts.depth = max(counts.depth, depth)
         properties = here.get("properties", {})
         counts.properties += len(properties)

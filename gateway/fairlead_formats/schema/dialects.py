@@ -15,7 +15,7 @@ from typing import Final
 MAX_PATTERN: Final = 2000
 """Maximum number of characters of a pattern; a longer pattern is only described."""
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
-_SUSPECT: Final = re.compile(r"\[\[|--|&&|~~|\|\|")
+_AMBIGUOUS_PARTS: Final = re.compile(r"\[\[|--|&&|~~|\|\|")
 """Parts of character sets about which Python warns, because their meaning may change."""
 _PIECE: Final = re.compile(
     r"\\(?:u\{[0-9A-Fa-f]+\}|[pP]\{[^{}]*\}|k<[^>]*>|c[A-Za-z]|.)"  # an escape
@@ -51,7 +51,7 @@ def pattern_fault(text: str, dialect: Dialect, *, lookaround: bool = True) -> st
 
 
 def _compile(text: str) -> None:
-    if not _SUSPECT.search(text):
+    if not _AMBIGUOUS_PARTS.search(text):
         re.compile(text)
         return
     with warnings.catch_warnings():

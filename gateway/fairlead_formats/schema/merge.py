@@ -44,7 +44,7 @@ class Unmergeable(ValueError):
 
 def intersect(first: Any, second: Any, budget: ConversionBudget, depth: int = 0) -> Any:
     """The schema for values that satisfy both schemas, with annotations of `first`. Raises Unmergeable, TooMuch."""
-    budget.node(depth)
+    budget.charge_node(depth)
     if first is True or first == {} or first == second:
         return second
     if second is True or second == {}:
@@ -104,9 +104,9 @@ def _property(schema: JsonObject, name: str) -> Any:
 
 
 def _intersect_values(keyword: str, a: Any, b: Any, merged: JsonObject, budget: ConversionBudget, depth: int) -> Any:
-    if keyword in _COMBINE:
+    if keyword in _COMBINERS:
         try:
-            return _COMBINE[keyword](a, b)
+            return _COMBINERS[keyword](a, b)
         except TypeError as error:
             raise Unmergeable(f"the two values of {keyword} cannot be compared") from error
     if keyword in {"items", "contains", "propertyNames"} and "prefixItems" not in merged:
@@ -177,11 +177,11 @@ def _larger(a: Any, b: Any) -> Any:
     return max(a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _minimum(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-_COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+_COMBINERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "type": _types,
     "enum": _enums,
     "required": lambda a, b: list(dict.fromkeys([*a, *b])),
@@ -190,11 +190,11 @@ _COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "minLength": _larger,
     "minItems": _larger,
     "minProperties": _larger,
-    "maximum": _smaller,
-    "exclusiveMaximum": _smaller,
-    "maxLength": _smaller,
-    "maxItems": _smaller,
-    "maxProperties": _smaller,
+    "maximum": _minimum,
+    "exclusiveMaximum": _minimum,
+    "maxLength": _minimum,
+    "maxItems": _minimum,
+    "maxProperties": _minimum,
     "multipleOf": _multiples,
     "uniqueItems": lambda a, b: a or b,
     "allOf": lambda a, b: [*a, *b],
@@ -238,7 +238,7 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
     """One object schema with the properties of all branches, and the names that each branch requires.
 
     A property may satisfy the schema of any branch that describes it, and is required only if all branches require it.
-    `narrowed_by_union` returns the properties for which some branch accepts more values.
+    `properties_narrowed_by_union` returns the properties for which some branch accepts more values.
     """
     properties: dict[str, list[Any]] = {}
     for branch in branches:
@@ -263,7 +263,7 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
     return merged, needs
 
 
-def narrowed_by_union(branches: list[JsonObject], union: JsonObject) -> list[str]:
+def properties_narrowed_by_union(branches: list[JsonObject], union: JsonObject) -> list[str]:
     """Names of properties for which the union accepts fewer values than a branch that does not describe them."""
     return [
         name

@@ -75,7 +75,7 @@ def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonOb
                 if (candidate := f"nested_{i}") not in {*defs, *old_defs}
             )
             defs[name] = {}  # reserves the name before its subschemas get names
-            walk.lose(
+            walk.report_loss(
                 path + at,
                 "",
                 Action.REWRITTEN,
@@ -115,7 +115,7 @@ def _fit_parts(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObje
     if len(fitting) == len(fitted):
         return _replace_parts(schema, lambda part, at: fitted.get(at, part))
     if "anyOf" in schema and fitting:
-        walk.lose(
+        walk.report_loss(
             path,
             "anyOf",
             Action.NARROWED,
@@ -137,7 +137,7 @@ def _describe(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     if len(note) > constraint_texts.MAX_SENTENCE:
         note = note[: constraint_texts.MAX_SENTENCE - 1] + "…"
     why = f"{walk.target.name} accepts {walk.target.max_levels} levels of nesting: the rest is only described"
-    walk.lose(path, "properties", Action.DESCRIBED, why)
+    walk.report_loss(path, "properties", Action.DESCRIBED, why)
     description = schema.get("description")
     text = constraint_texts.with_notes(description if isinstance(description, str) else None, [note])
     out = {"type": "object", "description": text}
@@ -151,5 +151,7 @@ def _outline(part: JsonObject) -> JsonObject:
 
 def _any_array(walk: Walk, part: JsonObject, path: str) -> JsonObject:
     """The replacement for a list that is nested too deep: a list of strings."""
-    walk.lose(path, "items", Action.NARROWED, f"{walk.target.name} does not support lists that are nested this deep")
+    walk.report_loss(
+        path, "items", Action.NARROWED, f"{walk.target.name} does not support lists that are nested this deep"
+    )
     return {"type": "array", "description": str(part.get("description", "")), "items": {"type": "string"}}

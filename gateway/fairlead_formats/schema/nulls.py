@@ -1,6 +1,6 @@
 """Null in schemas and arguments: whether a schema allows it, `nullable` of OpenAPI, and nulls that mean "left out".
 
-Pure module. Strict mode makes models send nulls for optional properties. `un_null` removes them: it receives the
+Pure module. Strict mode makes models send nulls for optional properties. `remove_nulls` removes them: it receives the
 model's arguments and the tool's original schema, before arguments are validated.
 """
 
@@ -61,7 +61,7 @@ def with_null(schema: JsonObject) -> JsonObject:
     return made
 
 
-def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
+def remove_nulls(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
     """A copy of the arguments without nulls that stand for "left out", at every level.
 
     A null is removed if the original schema describes the property, does not require it and does not allow null. All

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_enum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `enum` with distinct values of the schema's type. Some targets support only strings."""
     values = schema["enum"]
     kinds = schema.get("type")
-    fitting = _fitting(values, kinds)
+    fitting = _values_of_kinds(values, kinds)
     if len(fitting) != len(values):
-        walk.lose(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
+        walk.report_loss(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
     if not fitting:
-        walk.lose(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
+        walk.report_loss(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
         notes.append(constraint_texts.describe("enum", values))
     elif walk.target.string_enums:
         _strings(walk, out, schema, fitting, path, notes)
@@ -36,7 +36,7 @@ def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
         out["enum"] = fitting if len(fitting) != len(values) else values
 
 
-def _fitting(values: list[Any], kinds: Any) -> list[Any]:
+def _values_of_kinds(values: list[Any], kinds: Any) -> list[Any]:
     allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
     distinct: dict[tuple[str, str], Any] = {}
     for value in values:
@@ -60,12 +60,12 @@ def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any],
     if texts and not rest:
         out["enum"] = texts
         if len(texts) != len(values):
-            walk.lose(path, "enum", Action.REWRITTEN, "null among the values became nullable")
+            walk.report_loss(path, "enum", Action.REWRITTEN, "null among the values became nullable")
     elif _are_successive(rest) and not texts and schema.get("type") in ("integer", None):
         out["minimum"], out["maximum"] = min(rest), max(rest)
-        walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
+        walk.report_loss(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
-        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
+        walk.report_loss(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
         notes.append(constraint_texts.describe("enum", values))
 
 
@@ -78,42 +78,42 @@ def _are_successive(values: list[Any]) -> bool:
     )
 
 
-def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_const(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `const` as an `enum` with one value."""
     if "enum" in schema:
-        walk.lose(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
+        walk.report_loss(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
         notes.append(constraint_texts.describe("const", schema["const"]))
         return
-    walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
-    enumeration(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
+    walk.report_loss(path, "const", Action.REWRITTEN, "const became an enum of one value")
+    write_enum(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
 
 
-def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `nullable`, which an earlier step put in place of a union with null."""
     out["nullable"] = schema["nullable"]
 
 
-def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `pattern` if it is a regular expression in the target's dialect."""
     text = schema["pattern"]
     why = _fault(walk, text)
     if why is None:
         out["pattern"] = text
         return
-    walk.lose(path, "pattern", Action.DESCRIBED, why)
+    walk.report_loss(path, "pattern", Action.DESCRIBED, why)
     notes.append(constraint_texts.describe("pattern", text))
 
 
-def pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write the entries of `patternProperties` whose name is a regular expression in the target's dialect."""
     value = schema["patternProperties"]
     faults = {name: why for name in value if (why := _fault(walk, name))}
     for name, why in faults.items():
-        walk.lose(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
+        walk.report_loss(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
         notes.append(constraint_texts.describe("patternProperties", {name: value[name]}))
     depth = walk.depth + 1
     written = {
-        name: walk.node(part, path + pointer("patternProperties", name), depth)
+        name: walk.convert_subschema(part, path + pointer("patternProperties", name), depth)
         for name, part in value.items()
         if name not in faults
     }
@@ -125,55 +125,55 @@ def _fault(walk: Walk, text: str) -> str | None:
     return pattern_fault(text, walk.target.dialect, lookaround=walk.target.lookaround)
 
 
-def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `format` if the target supports its value."""
     formats = walk.target.formats
     if formats is None or schema["format"] in formats:
         out["format"] = schema["format"]
         return
-    walk.lose(
+    walk.report_loss(
         path, "format", Action.DESCRIBED, f"{walk.target.name} does not support the format {schema['format'][:80]}"
     )
     notes.append(constraint_texts.describe("format", schema["format"]))
 
 
-def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_min_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `minItems`, at most the target's maximum."""
     maximum, min_items = walk.target.min_items, schema["minItems"]
     if maximum is None or min_items <= maximum:
         out["minItems"] = min_items
         return
-    walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {maximum} for {walk.target.name}")
+    walk.report_loss(path, "minItems", Action.DESCRIBED, f"minItems is at most {maximum} for {walk.target.name}")
     out["minItems"] = maximum
     notes.append(constraint_texts.describe("minItems", min_items))
 
 
-def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_exclusive_minimum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `exclusiveMinimum` as `minimum`: exact for integers; for other numbers the exclusion is described."""
-    bound = _inclusive(walk, schema, path, notes, "exclusiveMinimum", 1)
+    bound = _inclusive_bound(walk, schema, path, notes, "exclusiveMinimum", 1)
     out["minimum"] = max(bound, schema.get("minimum", bound))
 
 
-def upper(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_exclusive_maximum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `exclusiveMaximum` as `maximum`: exact for integers; for other numbers the exclusion is described."""
-    bound = _inclusive(walk, schema, path, notes, "exclusiveMaximum", -1)
+    bound = _inclusive_bound(walk, schema, path, notes, "exclusiveMaximum", -1)
     out["maximum"] = min(bound, schema.get("maximum", bound))
 
 
-def inclusive(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_bounds(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `minimum` and `maximum`, unless the step of an exclusive bound has written them."""
     for keyword in ("minimum", "maximum"):
         if keyword in schema:
             out.setdefault(keyword, schema[keyword])
 
 
-def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
+def _inclusive_bound(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
     bound = schema[keyword]
     if schema.get("type") == "integer":
-        walk.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
+        walk.report_loss(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
         whole = ceil(bound) if step > 0 else floor(bound)
         return whole + step if whole == bound else whole
-    walk.lose(
+    walk.report_loss(
         path,
         keyword,
         Action.DESCRIBED,
@@ -183,17 +183,17 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
     return bound
 
 
-def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def write_prefix_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """Write `prefixItems` as `items`, with which each item may match any of its schemas. The order is described."""
     parts = schema["prefixItems"]
     rest = schema.get("items")
-    walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
+    walk.report_loss(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
     notes.append(constraint_texts.describe("prefixItems", parts))
     item_schemas = [*parts, rest] if isinstance(rest, dict) else parts
     different = [part for i, part in enumerate(item_schemas) if part not in item_schemas[:i]]
     union = different[0] if len(different) == 1 else {"anyOf": different}
     if rest is None or rest is True:
         union = True
-    out["items"] = walk.node(union, f"{path}/prefixItems", walk.depth + 1)
+    out["items"] = walk.convert_subschema(union, f"{path}/prefixItems", walk.depth + 1)
     if rest is False:
         out["maxItems"] = min(len(parts), schema.get("maxItems", len(parts)))

@@ -1,7 +1,7 @@
 """Conversion steps for keywords that a target supports in another form.
 
 Pure module. A step writes the converted keyword into `out`, appends sentences for the model's description to `notes`,
-and reports losses with `walk.lose`, where `walk` is the `Walk` of the conversion.
+and reports losses with `walk.report_loss`, where `walk` is the `Walk` of the conversion.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ JsonObject = dict[str, Any]
 def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with `anyOf` in place of `oneOf`."""
     if merge.are_disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
-        walk.lose(path, "oneOf", Action.REWRITTEN, "oneOf with exclusive alternatives became anyOf")
+        walk.report_loss(path, "oneOf", Action.REWRITTEN, "oneOf with exclusive alternatives became anyOf")
     else:
-        walk.lose(path, "oneOf", Action.WIDENED, "oneOf became anyOf: more than one alternative may fit")
+        walk.report_loss(path, "oneOf", Action.WIDENED, "oneOf became anyOf: more than one alternative may fit")
     rest = {key: value for key, value in schema.items() if key != "oneOf"}
     if "anyOf" not in rest:
         return {**rest, "anyOf": schema["oneOf"]}
     try:
         return {**rest, **merge.intersect({"anyOf": rest["anyOf"]}, {"anyOf": schema["oneOf"]}, walk.budget)}
     except merge.Unmergeable as error:
-        walk.lose(path, "oneOf", Action.WIDENED, f"oneOf next to anyOf is left out: {error}")
+        walk.report_loss(path, "oneOf", Action.WIDENED, f"oneOf next to anyOf is left out: {error}")
         return rest
 
 
@@ -42,21 +42,21 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     target = walk.target
     if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
         schema = _without_nullable(walk, schema, path)
-    schema = modern_tuple(walk, schema, path)
+    schema = modernize_tuple(walk, schema, path)
     kind = schema.get("type")
     if kind is None and target.typed and not schema.keys() & {"anyOf", "oneOf", "allOf"}:
         schema = _with_type(walk, schema, path)
         kind = schema.get("type")
     if isinstance(kind, list):
         if len(kind) == 1:
-            walk.lose(path, "type", Action.REWRITTEN, "a list with one type was replaced by the type")
+            walk.report_loss(path, "type", Action.REWRITTEN, "a list with one type was replaced by the type")
             return {**schema, "type": kind[0]}
         if not target.type_lists:
             return _split(walk, schema, kind, path)
     return schema
 
 
-def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+def modernize_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with tuples in the form of draft 2020-12, where `items` is for the items that follow `prefixItems`;
     the same object if it has that form.
     """
@@ -67,7 +67,7 @@ def modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
         rest["prefixItems"] = rest.pop("items")
         if isinstance(schema.get("additionalItems"), dict | bool):
             rest["items"] = schema["additionalItems"]
-    walk.lose(path, "items", Action.REWRITTEN, "a tuple of an older draft became prefixItems")
+    walk.report_loss(path, "items", Action.REWRITTEN, "a tuple of an older draft became prefixItems")
     return rest
 
 
@@ -83,11 +83,13 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         kinds = list(dict.fromkeys(type_of(value) for value in values))
-        walk.lose(path, "type", Action.REWRITTEN, "the type is derived from the values")
+        walk.report_loss(path, "type", Action.REWRITTEN, "the type is derived from the values")
         return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}
     for kind, keywords in _TYPICAL_KEYWORDS:
         if keywords & schema.keys():
-            walk.lose(path, "type", Action.NARROWED, f"every schema needs a type; the other keywords imply {kind}")
+            walk.report_loss(
+                path, "type", Action.NARROWED, f"every schema needs a type; the other keywords imply {kind}"
+            )
             return {**schema, "type": kind}
     return {**schema, **anything(walk, path)}
 
@@ -97,7 +99,7 @@ def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     refuses null. The gateway refuses it, because it validates arguments with the original schema.
     """
     action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
-    walk.lose(path, "nullable", action, "nullable is not a keyword of JSON Schema")
+    walk.report_loss(path, "nullable", action, "nullable is not a keyword of JSON Schema")
     return {key: value for key, value in schema.items() if key != "nullable"}
 
 
@@ -127,15 +129,15 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
     if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
         kinds = others or kinds  # the enum excludes null, whatever `type` lists
     if len(kinds) == 1:
-        walk.lose(path, "type", Action.REWRITTEN, "the enum does not include null")
+        walk.report_loss(path, "type", Action.REWRITTEN, "the enum does not include null")
         return {**schema, "type": kinds[0]}
     if walk.target.nullable and len(others) == 1:
-        walk.lose(path, "type", Action.REWRITTEN, "a union with null became nullable")
+        walk.report_loss(path, "type", Action.REWRITTEN, "a union with null became nullable")
         return {**schema, "type": others[0], "nullable": True}
     if "anyOf" in schema or "not" in schema:
-        walk.lose(path, "type", Action.WIDENED, "a list of types next to anyOf is left out")
+        walk.report_loss(path, "type", Action.WIDENED, "a list of types next to anyOf is left out")
         return {key: value for key, value in schema.items() if key != "type"}
-    walk.lose(path, "type", Action.REWRITTEN, "a list of types became an anyOf")
+    walk.report_loss(path, "type", Action.REWRITTEN, "a list of types became an anyOf")
     branches: list[JsonObject] = []
     for kind in kinds:
         branch: JsonObject = {"type": kind}
@@ -171,7 +173,7 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         branches = [{"type": "null"}] if null else [True]
     description = rest.get("description")
     if null or constraints or description:
-        walk.lose(
+        walk.report_loss(
             path,
             "anyOf",
             Action.REWRITTEN,
@@ -179,9 +181,9 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         )
     if "default" in schema:
         default = constraint_texts.describe("default", schema["default"])
-        walk.lose(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
+        walk.report_loss(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
         description = constraint_texts.with_notes(description if isinstance(description, str) else None, [default])
-    written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)]
+    written = [walk.convert_subschema(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
     if isinstance(description, str) and description:
         flat = [_describe(branch, description) for branch in flat]
@@ -208,7 +210,7 @@ def _with_siblings(walk: Walk, branches: list[Any], siblings: JsonObject, path: 
         try:
             whole = merge.intersect(walk.follow(branch, path), siblings, walk.budget)
         except merge.Unmergeable as error:
-            walk.lose(path, "anyOf", Action.WIDENED, f"keywords next to anyOf are left out: {error}")
+            walk.report_loss(path, "anyOf", Action.WIDENED, f"keywords next to anyOf are left out: {error}")
             whole = branch
         if whole != merge.NOTHING:
             out.append(whole)
@@ -219,18 +221,18 @@ Step = Callable[["Walk", JsonObject, JsonObject, str, list[str]], None]
 
 STEPS: Final[dict[str, Step]] = {
     "type": lambda walk, out, schema, path, notes: out.__setitem__("type", schema["type"]),
-    "required": closing.required,
-    "additionalProperties": closing.additional,
-    "enum": patterns.enumeration,
-    "const": patterns.constant,
-    "pattern": patterns.pattern,
-    "patternProperties": patterns.pattern_properties,
-    "format": patterns.format_of_target,
-    "minItems": patterns.least_items,
-    "prefixItems": patterns.tuple_,
-    "exclusiveMinimum": patterns.lower,
-    "exclusiveMaximum": patterns.upper,
-    "minimum": patterns.inclusive,
-    "maximum": patterns.inclusive,
-    "nullable": patterns.nullable,
+    "required": closing.write_required,
+    "additionalProperties": closing.write_additional_properties,
+    "enum": patterns.write_enum,
+    "const": patterns.write_const,
+    "pattern": patterns.write_pattern,
+    "patternProperties": patterns.write_pattern_properties,
+    "format": patterns.write_format,
+    "minItems": patterns.write_min_items,
+    "prefixItems": patterns.write_prefix_items,
+    "exclusiveMinimum": patterns.write_exclusive_minimum,
+    "exclusiveMaximum": patterns.write_exclusive_maximum,
+    "minimum": patterns.write_bounds,
+    "maximum": patterns.write_bounds,
+    "nullable": patterns.write_nullable,
 }

@@ -19,16 +19,16 @@ JsonObject = dict[str, Any]
 SCALARS: Final = ("string", "number", "boolean")
 
 
-def for_non_object(walk: Walk, schema: Any, path: str) -> JsonObject:
+def to_object_schema(walk: Walk, schema: Any, path: str) -> JsonObject:
     """The object schema for a boolean schema below the root, or for a value that is not a schema."""
     if schema is False:
         if walk.target.nested["not"] is Cell.KEEP:
-            walk.lose(path, "false", Action.REWRITTEN, "the schema `false` became `not`")
+            walk.report_loss(path, "false", Action.REWRITTEN, "the schema `false` became `not`")
             return {"not": {}}
-        walk.lose(path, "false", Action.DESCRIBED, "the schema `false` is only described")
+        walk.report_loss(path, "false", Action.DESCRIBED, "the schema `false` is only described")
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
-        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is not a schema")
+        walk.report_loss(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is not a schema")
     return anything(walk, path)
 
 
@@ -37,7 +37,7 @@ def anything(walk: Walk, path: str) -> JsonObject:
     if not walk.target.typed:
         return {}
     why = "a schema without a type became a schema for any value, in which arrays may have only strings"
-    walk.lose(path, "type", Action.NARROWED, why)
+    walk.report_loss(path, "type", Action.NARROWED, why)
     return {"anyOf": [{"type": kind} for kind in SCALARS] + [{"type": "object"}, _array_of_strings()]}
 
 
@@ -48,7 +48,7 @@ def _array_of_strings() -> JsonObject:
 def cut_recursion(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
     """The schema at which a recursive reference is cut; the shape of its target is only described."""
     name = walk.refs.name(ref)
-    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} is recursive: below this path its shape is only described")
+    walk.report_loss(path, "$ref", Action.DESCRIBED, f"{ref} is recursive: below this path its shape is only described")
     kind = target.get("type", "object") if isinstance(target, dict) else "object"
     out: JsonObject = {"type": kind} if kind in ("object", "string", "number", "integer", "boolean") else {}
     if kind == "array":

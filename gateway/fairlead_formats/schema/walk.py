@@ -19,11 +19,11 @@ SchemaLoss = tuple[str, str, Action, str]
 """(path below the schema, keyword, action, why)"""
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
-_REVERSED: Final = frozenset({"not", "if"})
+_REVERSING_KEYWORDS: Final = frozenset({"not", "if"})
 """Keywords with which the whole schema accepts fewer values if a subschema accepts more. `oneOf` is also such a keyword
 if its branches overlap.
 """
-_HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
+_HANDLED_KEYWORDS: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 
 
 class NotStrict(Exception):
@@ -51,7 +51,7 @@ class Walk:
         self._active: list[str] = []
         self._reversed = False
 
-    def lose(self, path: str, keyword: str, action: Action, why: str) -> None:
+    def report_loss(self, path: str, keyword: str, action: Action, why: str) -> None:
         """Report a loss. Raises NotStrict if the target is strict and the schema's meaning changes."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
@@ -59,11 +59,11 @@ class Walk:
             action = Action.NARROWED
         self.losses.append((path, keyword, action, why))
 
-    def node(self, schema: Any, path: str, depth: int) -> JsonObject:
+    def convert_subschema(self, schema: Any, path: str, depth: int) -> JsonObject:
         """A converted subschema. Raises TooMuch, NotStrict."""
-        self.budget.node(depth)
+        self.budget.charge_node(depth)
         if schema.__class__ is not dict:
-            return untyped.for_non_object(self, schema, path)
+            return untyped.to_object_schema(self, schema, path)
         schema = self.drop_malformed(schema, path)
         mark = len(self._active)
         try:
@@ -81,7 +81,7 @@ class Walk:
         malformed = _malformed_keywords(schema)
         for keyword in malformed:
             action = Action.REWRITTEN if _constrains_nothing(keyword, schema[keyword]) else Action.DROPPED
-            self.lose(
+            self.report_loss(
                 path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is not a valid value of {keyword}"
             )
         return {key: value for key, value in schema.items() if key not in malformed}
@@ -92,16 +92,16 @@ class Walk:
             if schema.get(keyword) is True and shapes.SHAPES[inclusive](schema.get(inclusive)):
                 schema = {**schema, keyword: schema[inclusive]}
                 del schema[inclusive]
-                self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
+                self.report_loss(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
         return schema
 
     def merge_all_of(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
         """The schema with the parts of its `allOf` merged. Parts that cannot be merged are left out. Raises TooMuch."""
-        self.budget.node(depth)
+        self.budget.charge_node(depth)
         rest = {key: value for key, value in schema.items() if key != "allOf"}
         parts = schema["allOf"]
         if len(parts) == 1 and parts[0].__class__ is dict and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
-            self.lose(path, "allOf", Action.REWRITTEN, "allOf with one part was replaced by the part")
+            self.report_loss(path, "allOf", Action.REWRITTEN, "allOf with one part was replaced by the part")
             return {**parts[0], **rest}
         for part in parts:
             try:
@@ -109,8 +109,8 @@ class Walk:
                 rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
                 rest = self.drop_malformed(rest, path)
             except merge.Unmergeable as error:
-                self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
-        self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are merged")
+                self.report_loss(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
+        self.report_loss(path, "allOf", Action.REWRITTEN, "the parts of allOf are merged")
         return self.merge_all_of(rest, path, depth + 1) if rest.get("allOf") else rest
 
     def follow(self, schema: Any, path: str) -> Any:
@@ -126,7 +126,7 @@ class Walk:
             target = self.refs.target(ref)
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             if target is None or ref in self._active:
-                self.lose(
+                self.report_loss(
                     path,
                     "$ref",
                     Action.WIDENED,
@@ -134,8 +134,8 @@ class Walk:
                 )
                 return rest
             depth += 1
-            self.budget.node(depth)
-            self.budget.copy(self.refs.size(ref, target))
+            self.budget.charge_node(depth)
+            self.budget.charge_copy(self.refs.size(ref, target))
             self._active.append(ref)
             schema = self._beside_reference(rest, target, path)
         return schema
@@ -147,7 +147,7 @@ class Walk:
         try:
             return merge.intersect(rest, target, self.budget) if rest else target
         except merge.Unmergeable as error:
-            self.lose(path, "$ref", Action.WIDENED, f"the keywords next to a $ref are left out: {error}")
+            self.report_loss(path, "$ref", Action.WIDENED, f"the keywords next to a $ref are left out: {error}")
             return target
 
     def _resolve(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
@@ -157,7 +157,7 @@ class Walk:
         if "oneOf" in schema and table["oneOf"] is Cell.FIX:
             schema = steps.one_of(self, schema, path)
         if schema == merge.NOTHING:
-            return untyped.for_non_object(self, False, path)
+            return untyped.to_object_schema(self, False, path)
         if "$ref" in schema:  # it was in a part of `allOf`
             return self._reference(schema, path, depth)
         reshaped = steps.reshape(self, schema, path)
@@ -207,8 +207,12 @@ class Walk:
         if trivial and (value is False or keyword != "items" or not self.target.typed):
             return value
         before = self._reversed
-        self._reversed = before or keyword in _REVERSED or (keyword == "oneOf" and not self._are_disjoint(value))
-        written = shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
+        self._reversed = (
+            before or keyword in _REVERSING_KEYWORDS or (keyword == "oneOf" and not self._are_disjoint(value))
+        )
+        written = shapes.replace_schemas(
+            keyword, value, lambda part, at: self.convert_subschema(part, path + at, depth + 1)
+        )
         self._reversed = before
         return written
 
@@ -216,12 +220,12 @@ class Walk:
         return merge.are_disjoint([self.refs.peek(branch) for branch in branches])
 
     def _write_unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
-        if keyword in _HANDLED:
+        if keyword in _HANDLED_KEYWORDS:
             return
         if (self.target.unknown_root if root else self.target.unknown) is Cell.KEEP:
             out[keyword] = value
         else:
-            self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not support {keyword}")
+            self.report_loss(path, keyword, Action.DROPPED, f"{self.target.name} does not support {keyword}")
 
     def _leave_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
         why = f"{self.target.name} does not support {keyword} at this path"
@@ -229,32 +233,32 @@ class Walk:
             sentence = constraint_texts.describe(keyword, value)
             if sentence:
                 moved = keyword == "description"
-                self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, why)
+                self.report_loss(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, why)
                 notes.append(sentence)
         elif cell is Cell.OPEN:
             if value is not True and value != {}:
                 closing.leave_open(self, keyword, value, path, notes)
         else:
-            self.lose(path, keyword, Action.DROPPED, why)
+            self.report_loss(path, keyword, Action.DROPPED, why)
 
     def _reference(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
         ref = schema.get("$ref", schema.get("$dynamicRef"))
         target = self.refs.target(ref)
-        rest = {key: value for key, value in schema.items() if key not in _HANDLED}
+        rest = {key: value for key, value in schema.items() if key not in _HANDLED_KEYWORDS}
         if target is None or not isinstance(ref, str):
-            self.lose(
+            self.report_loss(
                 path, "$ref", Action.WIDENED, f"{constraint_texts.compact(ref)} does not resolve in this definition"
             )
-            return self.node(rest, path, depth + 1)
+            return self.convert_subschema(rest, path, depth + 1)
         if self.target.refs and not self._combines(rest):
             return self._keep_reference(ref, rest, path, depth)
         if ref in self._active:
             return untyped.cut_recursion(self, ref, target, rest, path)
-        self.lose(path, "$ref", Action.REWRITTEN, f"{ref} was replaced by its target")
-        self.budget.copy(self.refs.size(ref, target))
+        self.report_loss(path, "$ref", Action.REWRITTEN, f"{ref} was replaced by its target")
+        self.budget.charge_copy(self.refs.size(ref, target))
         whole = self._beside_reference(rest, target, path)
         self._active.append(ref)
-        return self.node(whole, path, depth + 1)
+        return self.convert_subschema(whole, path, depth + 1)
 
     def _combines(self, rest: JsonObject) -> bool:
         """Whether siblings of a `$ref` have to be converted, for which the `$ref` must be resolved."""
@@ -267,15 +271,15 @@ class Walk:
             self.defs.setdefault(name, ref)
             new_ref = "#" + pointer("$defs", name)
         if new_ref != ref:
-            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
+            self.report_loss(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
         if not rest:
             return {"$ref": new_ref}
-        rest = self.drop_malformed(steps.modern_tuple(self, rest, path), path)
+        rest = self.drop_malformed(steps.modernize_tuple(self, rest, path), path)
         written = self.write(rest, path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
             return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:
-            self.lose(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf: it must not have siblings")
+            self.report_loss(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf: it must not have siblings")
             return {"anyOf": [{"$ref": new_ref}], **written}
         raise NotStrict(path, "$ref", f"{ref} has other keywords next to it")
 

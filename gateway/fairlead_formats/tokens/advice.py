@@ -18,7 +18,7 @@ def refuse(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
     best = max(fits, key=lambda fit: fit.room)
     required_tools = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
     needed = best.tokens(pool.tokens(required_tools))
-    considered = tuple(fit.as_skipped(pool) for fit in fits)
+    considered = tuple(fit.skipped_model(pool) for fit in fits)
     if needed > best.room:
         reason, hints = _room_advice(best, pool, required_tools, needed)
     else:

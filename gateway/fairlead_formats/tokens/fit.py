@@ -154,7 +154,7 @@ class Fit:
             shortened=shortened_names,
             cut=tuple(cut),
             numbers=self.numbers(pool.tokens(tools), counter),
-            skipped=tuple(fit.as_skipped(pool) for fit in fits[: fits.index(self)]),
+            skipped=tuple(fit.skipped_model(pool) for fit in fits[: fits.index(self)]),
         )
 
     def numbers(self, total: int, counter: str) -> Numbers:
@@ -175,7 +175,7 @@ class Fit:
             tool_factor=self.factor / SCALE,
         )
 
-    def as_skipped(self, pool: CandidateSet) -> SkippedModel:
+    def skipped_model(self, pool: CandidateSet) -> SkippedModel:
         """The report that this model has no room for all tools."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

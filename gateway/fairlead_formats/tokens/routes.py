@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical
+from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical_name
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
@@ -48,7 +48,7 @@ class PlanLimits(msgspec.Struct, frozen=True):
     reserved_floor: int = 0
     """Minimum of `reserved_output`. The route sets it, and a request cannot lower it."""
 
-    def within(self, other: PlanLimits) -> PlanLimits:
+    def combine_with(self, other: PlanLimits) -> PlanLimits:
         """The stricter of each two limits. A limit that only one of them sets applies."""
         return PlanLimits(
             smaller_limit(self.max_tools, other.max_tools),
@@ -87,7 +87,7 @@ class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     @property
     def limits(self) -> PlanLimits:
-        """Limits of the route. `PlanLimits.within` combines them with the limits of a policy or a request."""
+        """Limits of the route. `PlanLimits.combine_with` combines them with the limits of a policy or a request."""
         return PlanLimits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 
@@ -110,7 +110,7 @@ def format_for(choice: ModelChoice | str) -> str:
     if isinstance(choice, str):
         choice = ModelChoice(choice)
     if choice.format is not None:
-        return canonical(choice.format)
+        return canonical_name(choice.format)
     return _FORMAT_OF_FAMILY.get(family_of(choice.model).name, OPENAI_CHAT)
 
 

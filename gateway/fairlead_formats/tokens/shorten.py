@@ -16,9 +16,9 @@ PARAMETER: Final = 80
 """Maximum number of characters of a description within the schema."""
 MAX_DEPTH: Final = 64
 _SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n\s*\n")
-_NOISE: Final = frozenset({"title", "examples", "$comment"})
+_REMOVED_ANNOTATIONS: Final = frozenset({"title", "examples", "$comment"})
 """Annotations of JSON Schema (2020-12, section 9) that are removed, because they help people more than models."""
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_NAME_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value is an object with names, not keywords, as its members."""
 _DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequired"})
 """Keywords whose values are data, even if they look like schemas."""
@@ -59,11 +59,11 @@ def _schema(value: Any, depth: int) -> Any:
         return value
     shorter: dict[str, Any] = {}
     for key, inner in value.items():
-        if key in _NOISE:
+        if key in _REMOVED_ANNOTATIONS:
             continue
         if key == "description" and isinstance(inner, str):
             shorter[key] = cut(inner, PARAMETER)
-        elif key in _NAMED and isinstance(inner, dict):
+        elif key in _NAME_MAPS and isinstance(inner, dict):
             shorter[key] = {name: _schema(schema, depth - 1) for name, schema in inner.items()}
         elif key in _DATA:
             shorter[key] = inner

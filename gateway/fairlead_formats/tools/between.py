@@ -10,7 +10,17 @@ from typing import Any
 
 import msgspec
 
-from fairlead_formats.tool_format import DEFAULT, Action, Format, JsonObject, Loss, Options, Original, Read, array_of
+from fairlead_formats.tool_format import (
+    DEFAULT,
+    Action,
+    Format,
+    JsonObject,
+    Loss,
+    Options,
+    OriginalTool,
+    Read,
+    array_of,
+)
 from fairlead_formats.tools.definitions import ToolFormat
 
 
@@ -56,7 +66,7 @@ def between(
         member, tools = target.place_tools(converted.tools, native_tools)
     else:
         member, tools = array_of(target.request(converted.tools))
-    names = dict(converted.names.backward)
+    names = dict(converted.names.originals)
     return Conversion(
         target.name, member, tools, names, report + converted.report, converted.properties, target.max_tools
     )
@@ -67,7 +77,7 @@ def _pass_through(read: Read, target: ToolFormat) -> Conversion:
     the first is kept.
     """
     seen: set[str] = set()
-    first: list[Original] = []
+    first: list[OriginalTool] = []
     report = [loss for loss in read.report if loss.action is Action.REFUSED]
     native_losses = {loss for each in read.originals for loss in each.report}
     report = [loss for loss in report if loss not in native_losses]
@@ -82,7 +92,7 @@ def _pass_through(read: Read, target: ToolFormat) -> Conversion:
     return Conversion(target.name, member, tools, names, tuple(report), max_tools=target.max_tools)
 
 
-def _native_tools(read: Read, source: Format, target: Format) -> list[Original]:
+def _native_tools(read: Read, source: Format, target: Format) -> list[OriginalTool]:
     """Tools that the provider runs itself. They are passed on unchanged to the same format and left out for others."""
     same = isinstance(target, ToolFormat) and target.shares_form_with(source)
     return [original for original in read.originals if not original.name] if same else []

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.names import Names
-from fairlead_formats.tool_format import DEFAULT, Converted, Definition, Format, Options
+from fairlead_formats.tool_format import DEFAULT, ConvertedTools, Definition, Format, Options
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 
 MAX_ENTRIES: Final = 20_000
@@ -53,7 +53,7 @@ class Conversions:
         *,
         hashes: Sequence[str] | None = None,
         names: Names | None = None,
-    ) -> Converted:
+    ) -> ConvertedTools:
         """Convert tools like `Format.convert`. `hashes` are keys of the definitions, in order, if the caller has them;
         a key has to change with any part of its definition, including the name.
         """

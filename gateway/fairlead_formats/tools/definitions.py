@@ -22,13 +22,13 @@ from fairlead_formats.schema.rules import SchemaTarget
 from fairlead_formats.tool_format import (
     DEFAULT,
     Action,
-    Converted,
+    ConvertedTools,
     Definition,
     Format,
     JsonObject,
     Loss,
     Options,
-    Original,
+    OriginalTool,
     Read,
     array_of,
 )
@@ -169,12 +169,14 @@ class ToolFormat:
     def request(self, tools: Sequence[Definition]) -> JsonObject:
         return self.envelope.request(list(tools))
 
-    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
+    def convert(
+        self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None
+    ) -> ConvertedTools:
         return self.assemble(tools, [self.prepare(tool, options) for tool in tools], names)
 
     def assemble(
         self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
-    ) -> Converted:
+    ) -> ConvertedTools:
         """Give prepared tools their names. Of several tools with the same name, only the first is kept."""
         tool_names = [name_of(tool) for tool in tools]
         mapping = names or Names(
@@ -204,7 +206,7 @@ class ToolFormat:
             out.append(written)
             if tool.properties:
                 properties[forward[name]] = tool.properties
-        return Converted(tuple(out), mapping, tuple(report), properties)
+        return ConvertedTools(tuple(out), mapping, tuple(report), properties)
 
     def prepare(self, tool: Definition, options: Options = DEFAULT) -> PreparedTool:
         """Convert one tool except for its name. Never raises for the content of the definition."""
@@ -283,7 +285,7 @@ class ToolFormat:
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
         report: list[Loss] = []
-        originals: list[Original] = []
+        originals: list[OriginalTool] = []
         for position, tool in enumerate(self.envelope.unpack(payload)):
             losses: tuple[Loss, ...]
             try:
@@ -292,11 +294,11 @@ class ToolFormat:
                 parts = self.envelope.read(tool)
                 tools.append(_definition(parts))
                 losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
-                originals.append(Original(parts.name, tool, losses))
+                originals.append(OriginalTool(parts.name, tool, losses))
             except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
                 if isinstance(error, NotAFunction):
-                    originals.append(Original("", tool, losses))
+                    originals.append(OriginalTool("", tool, losses))
             report += losses
         groups = [each.definition.get("tools") for each in originals if not each.name]
         within = {id(inner) for group in groups if isinstance(group, list) for inner in group}
@@ -306,11 +308,11 @@ class ToolFormat:
         """Whether definitions of the two formats have the same form, so that they need no conversion."""
         return isinstance(other, ToolFormat) and other.envelope is self.envelope
 
-    def rename(self, original: Original, name: str) -> JsonObject:
+    def rename(self, original: OriginalTool, name: str) -> JsonObject:
         """The original definition with another name; the same object where the name is unchanged."""
         return original.definition if name == original.name else self.envelope.rename(original.definition, name)
 
-    def place_tools(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
+    def place_tools(self, tools: Sequence[Definition], originals: Sequence[OriginalTool]) -> tuple[str, list[Any]]:
         """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
         tools_with_name = [original.definition for original in originals if original.name or not self.envelope.grouped]
         member, array = array_of(self.envelope.request([*tools, *tools_with_name]))

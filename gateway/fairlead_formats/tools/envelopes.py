@@ -41,11 +41,11 @@ def tools_of(payload: Any) -> list[Any]:
     return list_of(payload, "tools")
 
 
-def in_tools(tools: list[Definition]) -> JsonObject:
+def tools_request(tools: list[Definition]) -> JsonObject:
     """Request members with the tools in `tools`."""
     return {"tools": tools}
 
 
-def not_a_function(tool: JsonObject) -> NotAFunction:
+def not_a_function_error(tool: JsonObject) -> NotAFunction:
     """The error for a tool that is not a function."""
     return NotAFunction(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")

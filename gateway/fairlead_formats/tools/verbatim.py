@@ -32,7 +32,7 @@ def with_name(definition: bytes, *, name: str, description: str | None = None) -
     return _encode(members)
 
 
-def verbatim(definition: bytes, *, name: str) -> bytes:
+def ensure_name(definition: bytes, *, name: str) -> bytes:
     """The server's bytes, or the definition with `name` if the server has another name for it.
 
     Raises UnusableDefinition.
@@ -56,7 +56,7 @@ def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
     return _encode(definition_members)
 
 
-def plain(definition: bytes) -> bytes:
+def check_is_object(definition: bytes) -> bytes:
     """The server's bytes, checked to be a JSON object. Raises UnusableDefinition."""
     _read(definition)
     return definition

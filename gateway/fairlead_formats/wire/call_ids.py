@@ -30,8 +30,8 @@ _CONTAINERS: Final = (dict, list)
 _PREFIXES: Final = ("call", "toolu")
 _STORED, _NOT_STORED = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_STORED}|{_NOT_STORED})-[A-Za-z0-9]{{{_RANDOM}}}"
-_MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
-_WITH_PROVIDERS: Final = re.compile(rf'"(?<!\\")({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
+_GENERATED_ID: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
+_ID_WITH_PROVIDERS: Final = re.compile(rf'"(?<!\\")({_FORM})-((?:[^"\\]|\\.)+)"'.encode())
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_STORED, _NOT_STORED))
 LONGEST_IN_CONVERSE: Final = 64
 """Maximum number of characters of an id in Bedrock's Converse."""
@@ -40,19 +40,19 @@ LONGEST_IN_CHAT: Final = 40
 because a client may continue its conversation at OpenAI without the gateway.
 """
 _ANY_LENGTH: Final = 1 << 16
-_OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
+_OPENAI_ID: Final = re.compile(r"call_[A-Za-z0-9]+")
 _HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"', b'"toolUse"')
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def is_made_here(ident: str) -> bool:
     """Whether an id has the form of an id that the gateway generated. Such ids cannot be guessed."""
-    return _MADE.fullmatch(ident) is not None
+    return _GENERATED_ID.fullmatch(ident) is not None
 
 
 def may_keep_turn(ident: str) -> bool:
     """Whether an id was generated for a call whose turn may have been stored."""
-    generated = _MADE.fullmatch(ident)
+    generated = _GENERATED_ID.fullmatch(ident)
     return generated is not None and generated[1] == _STORED
 
 
@@ -65,7 +65,7 @@ def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
     if not any(mark in body for mark in _MARKS):
         return body
     if not unique:
-        return _WITH_PROVIDERS.sub(rb'"\3"', body)
+        return _ID_WITH_PROVIDERS.sub(rb'"\3"', body)
     owners: dict[bytes, bytes] = {}
 
     def restore(match: re.Match[bytes]) -> bytes:
@@ -74,7 +74,7 @@ def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
             owners[ident] = b"" if b'"%s"' % ident in body else generated
         return b'"%s"' % (ident if owners[ident] == generated else generated)
 
-    return _WITH_PROVIDERS.sub(restore, body)
+    return _ID_WITH_PROVIDERS.sub(restore, body)
 
 
 class ProviderCallIds:
@@ -107,7 +107,7 @@ class ProviderCallIds:
         """
         generated = new_id(prefix, keepable=self._keepable)
         both = f"{generated}-{ident}"
-        return both if len(both) <= longest or not _OF_OPENAI.fullmatch(ident) else generated
+        return both if len(both) <= longest or not _OPENAI_ID.fullmatch(ident) else generated
 
 
 def _replacement(generated: str) -> Any:

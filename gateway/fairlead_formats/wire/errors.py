@@ -36,7 +36,7 @@ class LlmError(Exception):
         self.headers = dict(headers or {})
 
 
-def key_refused() -> LlmError:
+def refused_key_error() -> LlmError:
     """The gateway's error for a rejected API key."""
     return LlmError(401, _MESSAGE, "invalid_api_key")
 
@@ -45,7 +45,7 @@ def hide_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tu
     """Status and body of a provider's error. An error about the API key (401) is replaced by the gateway's error, which
     `write` encodes.
     """
-    return status, write(key_refused()) if status == 401 or reports_refused_key(body) else body
+    return status, write(refused_key_error()) if status == 401 or reports_refused_key(body) else body
 
 
 def reports_refused_key(raw: bytes) -> bool:

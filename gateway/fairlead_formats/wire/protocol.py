@@ -155,13 +155,13 @@ class ModelRound(msgspec.Struct, frozen=True):
     """Name of the model at the provider."""
     added_messages: Sequence[bytes] = ()
     """Messages of earlier rounds, to send after the client's messages."""
-    injected: Sequence[bytes] = ()
+    injected_tools: Sequence[bytes] = ()
     """Tool definitions of the gateway, to send after the client's tools."""
-    usage: bool = False
+    requests_usage: bool = False
     """Whether to request token usage in a stream."""
-    first: bool = True
+    sends_forced_choice: bool = True
     """Whether a `tool_choice` of the client that forces a call is sent. Later rounds send `auto` in its place."""
-    last: bool = False
+    forbids_calls: bool = False
     """Whether calls are forbidden, so that this round is the last."""
 
 

@@ -51,12 +51,12 @@ def redact(value: Any, paths: Sequence[Path]) -> Any:
     if not paths or not isinstance(value, dict | list):
         return value
     if isinstance(value, list):
-        within = _below(None, paths)
+        within = _paths_below(None, paths)
         return [redact(item, within) for item in value]
-    return {name: redact(item, _below(name, paths)) for name, item in value.items()}
+    return {name: redact(item, _paths_below(name, paths)) for name, item in value.items()}
 
 
-def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:
+def _paths_below(name: str | None, paths: Sequence[Path]) -> list[Path]:
     """Remaining paths below a member called `name`, or below an item of a list if `name` is None."""
     remaining: list[Path] = []
     for path in paths:

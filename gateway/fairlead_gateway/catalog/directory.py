@@ -62,7 +62,7 @@ class DirectorySource:
             try:
                 changes, names = await asyncio.to_thread(self._look, check_all=check_all)
             except OSError as error:
-                inbox.away(f"{self._path}: {error.strerror}")
+                inbox.note_unreachable(f"{self._path}: {error.strerror}")
             else:
                 await _deliver(inbox, changes, at_once=is_first)
                 is_first = False

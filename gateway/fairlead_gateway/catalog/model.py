@@ -19,7 +19,7 @@ from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, order_in_slices, table_in_slices
-from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, verbatim, with_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, ensure_name, is_idempotent, with_name
 from fairlead_gateway.catalog.offered import offer_in_slices
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
@@ -108,7 +108,7 @@ def build_in_slices(
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
-    decided = []
+    decision_times = []
     trips: dict[ServerKey, float] = {}
     rules = previous.rules
     entries: dict[ServerKey, ServerEntry] = {}
@@ -123,10 +123,10 @@ def build_in_slices(
             files = document.files
         elif isinstance(document, State):
             for server in document.servers:
-                measured = {tool.name: tool for tool in server.tools if tool.environment == environment}
-                states[ServerKey(server.namespace, server.name)] = measured
+                tool_states = {tool.name: tool for tool in server.tools if tool.environment == environment}
+                states[ServerKey(server.namespace, server.name)] = tool_states
                 yield
-            decided.append(document.decided_at)
+            decision_times.append(document.decided_at)
             trips.update(_round_trips(document, environment))
         yield
     servers = {}
@@ -135,13 +135,15 @@ def build_in_slices(
     # in a name collision, servers without a prefix win
     unprefixed_first = sorted(servers.values(), key=lambda server: server.catalog.prefix != "")
     merged, collisions = yield from _merge((server, server.tools) for server in unprefixed_first)
-    prompts, of_prompts = yield from _merge((server, server.offered.prompts) for server in servers.values())
-    resources, of_resources = yield from _merge((server, server.offered.resources) for server in servers.values())
-    templates, of_templates = yield from _merge((server, server.offered.templates) for server in servers.values())
-    skills, of_skills = yield from _merge((server, server.offered.skills) for server in servers.values())
-    skills, of_files = yield from _drop_mixed_skills(skills, resources)
-    collisions += of_prompts + of_resources + of_templates + of_skills + of_files
-    decided_at = min(decided, default="")
+    prompts, prompt_collisions = yield from _merge((server, server.offered.prompts) for server in servers.values())
+    resources, uri_collisions = yield from _merge((server, server.offered.resources) for server in servers.values())
+    templates, template_collisions = yield from _merge(
+        (server, server.offered.templates) for server in servers.values()
+    )
+    skills, skill_collisions = yield from _merge((server, server.offered.skills) for server in servers.values())
+    skills, file_collisions = yield from _drop_mixed_skills(skills, resources)
+    collisions += prompt_collisions + uri_collisions + template_collisions + skill_collisions + file_collisions
+    decided_at = min(decision_times, default="")
     return Snapshot(
         servers=servers,
         merged=merged,
@@ -189,13 +191,13 @@ def _server(catalog: Catalog, previous: Server | None) -> Generator[None, None, 
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
     offered = yield from offer_in_slices(catalog)
-    named = {uri: tuple(naming) for uri, naming in interfaces.items()}
+    tools_by_interface = {uri: tuple(names) for uri, names in interfaces.items()}
     approved = ApprovedSkills(item.definition for item in offered.skills) if catalog.pinned else None
     problems += offered.problems
     listed = tuple(tools.values())
     if any(tool.renamed is not None for tool in listed):
-        listed = tuple(sorted(listed, key=attrgetter("shown")))
-    return Server(catalog.key, catalog, listed, tuple(problems), offered, named, approved)
+        listed = tuple(sorted(listed, key=attrgetter("shown_name")))
+    return Server(catalog.key, catalog, listed, tuple(problems), offered, tools_by_interface, approved)
 
 
 def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
@@ -205,7 +207,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
 
     def name_definition(definition: bytes) -> tuple[bytes, bytes]:
         if entry.description is None:
-            unprefixed = verbatim(definition, name=shown_name)
+            unprefixed = ensure_name(definition, name=shown_name)
         else:
             unprefixed = with_name(definition, name=shown_name, description=entry.description)
         merged = with_name(unprefixed, name=exposed) if exposed else b""

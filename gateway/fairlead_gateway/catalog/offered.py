@@ -16,7 +16,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.slices import order_in_slices
-from fairlead_formats.tools.verbatim import UnusableDefinition, plain, verbatim, with_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, check_is_object, ensure_name, with_name
 from fairlead_gateway.core.server import Item, Offered
 from fairlead_mcp.apps import remove_domain
 from fairlead_mcp.skills import uris_of
@@ -36,12 +36,12 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
     problems: list[str] = []
 
     def prompt(entry: Definition) -> Item:
-        definition = verbatim(_usable(entry, ListedType.PROMPT), name=entry.name)
+        definition = ensure_name(_form_for_both_eras(entry, ListedType.PROMPT), name=entry.name)
         exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
         return Item(entry.name, definition, exposed, with_name(definition, name=exposed) if exposed else b"")
 
     def resource(entry: Definition, listed: ListedType = ListedType.RESOURCE) -> Item:
-        definition = _usable(entry, listed)
+        definition = _form_for_both_eras(entry, listed)
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
@@ -50,7 +50,7 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
         return Item(entry.name, definition, exposed, bytes(merged))
 
     def skill(entry: Definition) -> Item:
-        definition = plain(bytes(entry.definition))
+        definition = check_is_object(bytes(entry.definition))
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
@@ -79,7 +79,7 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
     return Offered(prompts, resources, templates, skills, tuple(problems))
 
 
-def _usable(entry: Definition, listed: ListedType) -> bytes:
+def _form_for_both_eras(entry: Definition, listed: ListedType) -> bytes:
     """The form of a definition that clients of both eras accept. Raises UnusableDefinition."""
     form = make_forms(bytes(entry.definition), listed).modern
     if form.refusal:

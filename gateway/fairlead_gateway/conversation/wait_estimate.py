@@ -32,7 +32,7 @@ def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms
 
     `limit_ms` is the tier's latency limit. It is used as the estimate if no duration is known.
     """
-    expected = _slowest(view, snapshot)
+    expected = _slowest_ms(view, snapshot)
     longest = limit_ms if expected is None else expected
     return Outlook(
         expected_ms=expected,
@@ -41,7 +41,7 @@ def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms
     )
 
 
-def _slowest(view: View, snapshot: Snapshot) -> int | None:
+def _slowest_ms(view: View, snapshot: Snapshot) -> int | None:
     slowest: int | None = None
     for name in view.routes:
         merged = snapshot.merged.get(name)

@@ -24,7 +24,7 @@ class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
     """Id of the client's session with the gateway, or an id that the gateway created for its own requests."""
     features: bytes
     """Normalized capabilities, raw JSON; `{}` for none."""
-    passing: bool = False
-    """Whether its sessions serve several clients, one after the other, so that no client's state may stay in them."""
+    is_transient: bool = False
+    """Whether the sessions serve several clients, one after the other, so that no client's state may stay in them."""
     person: bytes = b""
     """Outbound user of these clients; empty for clients of all users, and if `session` identifies the user."""

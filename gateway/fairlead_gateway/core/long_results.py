@@ -36,7 +36,7 @@ class LongResult(msgspec.Struct, frozen=True):
     """Id of the stored result."""
     reader: str = ""
     """Text of the tool call by which a model can read the rest, with its possible arguments."""
-    lost: str = ""
+    unstored_reason: str = ""
     """Why the result is not stored; empty if it is stored."""
     declared: bool = False
     """Whether the tool declares an `outputSchema`, which structured content has to match."""

@@ -44,7 +44,7 @@ class CallCredentials(Protocol):
         """
         ...
 
-    def cached(self, identity: Identity) -> CallCredential | None:
+    def find_cached(self, identity: Identity) -> CallCredential | None:
         """The credential of a caller; None if it has to be acquired. Raises GrantFailed if the caller cannot get a
         credential.
         """
@@ -75,6 +75,6 @@ class CallCredentials(Protocol):
         """Remember the caller's own token. Requests of the same user that outlive their first token use it."""
         ...
 
-    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+    def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         """Error for a caller whose credential the server refused, and then the next credential too."""
         ...

@@ -162,7 +162,7 @@ class ArgumentConstraint(Protocol):
     """Restrictions of policies on the arguments of one tool."""
 
     @property
-    def by(self) -> str:
+    def rule_names(self) -> str:
         """Names of the policy rules, for logs."""
         ...
 

@@ -1,8 +1,8 @@
 """A client's request, validated by `endpoint.inbound`, and the HTTP exchange (RFC 9110 section 3.4) for its response.
 
-`endpoint.exchange` implements the exchanges of MCP clients, `calls.path.direct` those of tool calls over REST. The
-classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about 24 of their
-attributes, and reads of compiled attributes are ten times as fast.
+`endpoint.exchange` implements the exchanges of MCP clients, `calls.path.direct` implements the exchanges of tool calls
+over REST. The classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about 24
+of their attributes, and reads of compiled attributes are ten times as fast.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class McpRequest:
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 
-    def sessionless(self) -> McpRequest:
+    def without_session(self) -> McpRequest:
         """A copy of the request without its session id."""
         return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta, self.token)
 

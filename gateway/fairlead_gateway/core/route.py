@@ -169,11 +169,11 @@ class Route:
             return False
         return all(declares(capabilities, name) for name in self.requires)
 
-    def refusing(self, refusal: Refusal) -> Route:
+    def with_refusal(self, refusal: Refusal) -> Route:
         """A copy that refuses every call."""
         return replace(self, unavailable=refusal)
 
-    def within(self, seconds: float) -> Route:
+    def with_time_limit(self, seconds: float) -> Route:
         """A route whose calls take at most `seconds`, also with progress; the route itself if its limits are lower."""
         if seconds < self.timeout:
             return replace(

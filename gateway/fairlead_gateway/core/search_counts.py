@@ -31,7 +31,7 @@ class SearchCounts:
         self._hits: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
         """Ranks of tools in recent searches that were not called yet, by principal and tool name."""
 
-    def compressions(self, outcome: str) -> None:
+    def count_compression(self, outcome: str) -> None:
         """Count a result to be compressed by its outcome: `model`, `cache` or `failed`."""
         self.compressed[outcome] += 1
 

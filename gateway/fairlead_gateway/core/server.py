@@ -102,7 +102,7 @@ class Tool(msgspec.Struct, frozen=True):
     """Raw definition of the server, if the tool has a shape; else empty."""
 
     @property
-    def shown(self) -> str:
+    def shown_name(self) -> str:
         """Clients' name on the server's own endpoint."""
         return self.name if self.renamed is None else self.renamed
 

@@ -25,6 +25,7 @@ class UpstreamRequest:
     """
 
     __slots__ = (
+        "affinity_tag",
         "authorization",
         "client",
         "counter",
@@ -33,7 +34,6 @@ class UpstreamRequest:
         "header_lines",
         "id",
         "idempotent",
-        "instance",
         "level",
         "listens",
         "max_bytes",
@@ -82,7 +82,7 @@ class UpstreamRequest:
         self.level: str | None = None
         """Least severe log messages that a legacy server should send (`upstream.log_levels.LEVELS`). Modern requests
         have the level in `params`."""
-        self.instance: bytes | None = None
+        self.affinity_tag: bytes | None = None
         """Tag of the pod or process that has to serve the request (`upstream.affinity`); None if any can."""
         self.listens = False
         """Whether the client receives notifications or server requests during the call. Such a request is not hedged,
@@ -100,7 +100,7 @@ class UpstreamRequest:
         copy.id = ident
         return copy
 
-    def until(self, deadline: float) -> UpstreamRequest:
+    def with_deadline(self, deadline: float) -> UpstreamRequest:
         """A copy with another deadline; the request itself if it has this one."""
         if deadline == self.deadline:
             return self
@@ -134,7 +134,7 @@ class UpstreamRequest:
         copy.authorization = self.authorization
         copy.person = self.person
         copy.counter = self.counter
-        copy.instance = self.instance
+        copy.affinity_tag = self.affinity_tag
         copy.idempotent = self.idempotent
         self._copy_client(copy)
         return copy

@@ -62,7 +62,7 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
         try:
             source_tools = list(_tools_in(import_source()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-            why = f"the source cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
+            why = f"the source cannot be loaded: {type(error).__name__}: {error}{_location_of(error)}"
             problems.append(LoadProblem(source, why))
             continue
         problems += [LoadProblem(source, why) for why in _add_tools(tools, source_tools)]
@@ -146,7 +146,7 @@ def _of_member(imported: Any) -> list[CustomTool]:
     return [] if mark is None else [mark]
 
 
-def _where(error: BaseException) -> str:
+def _location_of(error: BaseException) -> str:
     """File and line of the author's code that raised an exception, for messages; empty if unknown."""
     location = None
     trace = error.__traceback__

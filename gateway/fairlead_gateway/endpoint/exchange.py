@@ -22,7 +22,7 @@ from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.peer_owner import is_by_owner
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.addresses import unmapped
+from fairlead_mcp.addresses import to_ipv4
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
@@ -62,7 +62,7 @@ class HttpConnection:
             peer, local_address = self.client, self.transport.get_extra_info("sockname")
             if peer is None or not isinstance(local_address, tuple):
                 return False
-            self._by_owner = is_by_owner(peer, (unmapped(str(local_address[0])), int(local_address[1])))
+            self._by_owner = is_by_owner(peer, (to_ipv4(str(local_address[0])), int(local_address[1])))
         return self._by_owner
 
     @property
@@ -326,7 +326,7 @@ class HttpExchange(core.Exchange):
 
     def acknowledge(self, status: int = 202) -> None:
         """Answer a notification or a response of the client with an empty body."""
-        self._finish(responses.empty(status, self._extra()))
+        self._finish(responses.empty_response(status, self._extra()))
 
     def reject(self, rejection: Rejection, extra: bytes = responses.NO_EXTRA) -> None:
         body = responses.error_body(rejection)

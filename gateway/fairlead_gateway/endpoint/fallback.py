@@ -234,7 +234,7 @@ class FallbackRequest(asyncio.Transport):
     def fail(self) -> None:
         """Answer with a 500, and close the connection."""
         if not self.response_complete:
-            self._connection.transport.write(responses.empty(500, responses.CLOSE))
+            self._connection.transport.write(responses.empty_response(500, responses.CLOSE))
             self.close()
 
     def finish(self) -> None:

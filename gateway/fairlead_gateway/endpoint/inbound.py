@@ -206,7 +206,7 @@ def classify(
             return classify(headers, mended, acceptable=True)
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
-    ident = None if raw_id is UNSET else jsonrpc.copied(raw_id)
+    ident = None if raw_id is UNSET else jsonrpc.copy_raw(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
     return _classify_by_era(headers, envelope.method, ident, envelope.params or {})
@@ -253,7 +253,7 @@ def _classify_by_era(
 def _misread_params(params: RawObject) -> str | None:
     for name in params:
         if name not in _PARAM_NAMES:
-            return PARAMS.misread(params, "params")
+            return PARAMS.explain_misread(params, "params")
     return None
 
 
@@ -309,7 +309,7 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
 
     The check is needed because `_meta` is forwarded to servers byte for byte.
     """
-    misread_message = META.misread(meta, "params._meta")
+    misread_message = META.explain_misread(meta, "params._meta")
     if misread_message is not None:
         return misread_message
     for member in meta:
@@ -386,15 +386,15 @@ def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, in
 
     `installation` is the value of `Via` in requests that this gateway sends.
     """
-    if not allow.host(headers.get(b"host") if authority is None else authority):
+    if not allow.allows_host(headers.get(b"host") if authority is None else authority):
         return Rejection(
             421, jsonrpc.INVALID_REQUEST, "The name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS"
         )
-    if not allow.origin(headers.get(b"origin")):
+    if not allow.allows_origin(headers.get(b"origin")):
         return Rejection(
             403, jsonrpc.INVALID_REQUEST, "The header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
         )
-    looped = via.refusal(headers[b"via"], installation) if b"via" in headers else None
+    looped = via.explain_refusal(headers[b"via"], installation) if b"via" in headers else None
     return None if looped is None else Rejection(508, jsonrpc.INVALID_REQUEST, looped)
 
 

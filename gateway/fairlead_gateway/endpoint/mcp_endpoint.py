@@ -104,7 +104,7 @@ class McpEndpoint(HttpService):
         self.identities = access.identities
         # Any program and user of a machine can serve a local page, which is allowed by default. Where calls need no
         # credential, a browser would lend that page the rights of the machine's owner.
-        self._answers_pages = access.allow.names_origins or not access.identities.answers_anybody
+        self._answers_pages = access.allow.has_chosen_origins or not access.identities.answers_anybody
         self.resource = access.resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context
@@ -220,7 +220,7 @@ class McpEndpoint(HttpService):
             return
         view = self.built_views.find(identity, exchange.target)
         if view is None:
-            if not self.selection.ready(identity, exchange.target):
+            if not self.selection.is_built(identity, exchange.target):
                 self.start_task(exchange, partial(self._build_view, exchange, identity), "build a view")
                 return
             view = self.selection.seen_by(identity).get(exchange.target)
@@ -242,7 +242,7 @@ class McpEndpoint(HttpService):
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
         """Build the principal's view of the request's target, then handle the request."""
-        await self.view_builds.ready(self.selection, identity, exchange.target)
+        await self.view_builds.wait_until_built(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
 
@@ -366,14 +366,14 @@ class McpEndpoint(HttpService):
 
         If the name may be a tool of a starting server, and `retry` is given, the request is held instead.
         """
-        by = None
+        denied_tool = None
         if request.method == CALL:
             if self.held_requests.hold_call(exchange, view, request, retry):
                 return
             name = name_in(request)
             if name is not None and self.context.auditor is not None:
-                by = denial(self.selection, exchange.identity, view, name)
-        self.dispatcher.record_unresolved(exchange, request, route, by)
+                denied_tool = denial(self.selection, exchange.identity, view, name)
+        self.dispatcher.record_unresolved(exchange, request, route, denied_tool)
         self.reject(exchange, route)
 
     def _call_again(self, exchange: HttpExchange, request: McpRequest) -> None:

@@ -16,7 +16,7 @@ from fairlead_gateway.calls.path.execution import BadExecution, inner_call
 from fairlead_gateway.calls.path.own_tools import OwnToolCalls
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.results.outputs import with_cache_hints
-from fairlead_gateway.calls.routes.targets import invalid, name_in, not_found
+from fairlead_gateway.calls.routes.targets import invalid_params, name_in, not_found
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.long_results import URI
@@ -70,11 +70,13 @@ class MetaCalls:
         name, full_view = name_in(request) or "", view.full_view
         if name != READ_RESULT and (full_view is None or name not in NAMES):
             if full_view is not None and name in full_view.routes:
-                unknown = invalid(request, f"{name} cannot be called directly at this endpoint: use {EXECUTE_TOOL}")
+                unknown = invalid_params(
+                    request, f"{name} cannot be called directly at this endpoint: use {EXECUTE_TOOL}"
+                )
             self._path.refuse_call(exchange, view, request, unknown, retry)
             return
         if name == EXECUTE_TOOL and full_view is not None:
-            self._dispatcher.context.metrics.meta_call(name)
+            self._dispatcher.context.metrics.count_meta_call(name)
             self._execute(exchange, full_view, request, retry)
         else:
             self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)

@@ -20,7 +20,7 @@ from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
     UPDATED,
     ResourceSubscriptions,
     Subscriber,
-    subscribable,
+    subscription_target,
 )
 from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     ACKNOWLEDGED,
@@ -28,7 +28,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskListener,
     TaskSubscriptions,
 )
-from fairlead_gateway.calls.tasks.client_tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
 from fairlead_gateway.core.client_message import Rejection, reject_crowd
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
@@ -177,7 +177,7 @@ class NotificationStreams:
         self._watches = watches
         self._tasks = tasks
         self._identities = identities
-        self._open: set[NotificationStream] = set()
+        self._open_streams: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
         self._subscription_bytes = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
         """Number of bytes of resource URIs and task ids in open streams, by agent."""
@@ -189,7 +189,7 @@ class NotificationStreams:
         """Time of the last keep-alive comments, in seconds of the event loop's clock."""
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open_streams)
 
     def listen(self, exchange: HttpExchange, view: View, request: McpRequest) -> Rejection | None:
         """Open the stream of a modern client (`subscriptions/listen`), or return the rejection."""
@@ -202,7 +202,7 @@ class NotificationStreams:
             return extension_not_declared(methods.TASKS, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
-        lists = [name for name in listable(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
+        lists = [name for name in offered_lists(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, lists, request.id)
         rejection = self._admit(stream)
         if rejection is None:
@@ -238,20 +238,20 @@ class NotificationStreams:
         """Subscribe a stream to resources. URIs that do not support subscriptions are left out."""
         bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
-            server_and_uri = subscribable(view.resources, uri)
+            server_and_uri = subscription_target(view.resources, uri)
             if server_and_uri is not None and self._subscription_bytes.bound(stream.agent, len(uri)) is None:
                 self._subscription_bytes.take(stream.agent, len(uri))
                 stream.resources.append(uri)
                 bindings.setdefault(id(server_and_uri[0]), (server_and_uri[0], []))[1].append(server_and_uri[1])
         for binding, uris in bindings.values():
-            notify = partial(stream.notify_resource_updated, view.resources.names(binding.server.key))
+            notify = partial(stream.notify_resource_updated, view.resources.uri_names(binding.server.key))
             subscriber = Subscriber(stream.agent, stream.exchange.identity)
             self._watches.hold((stream, binding.server.key), subscriber, binding, uris, notify)
             stream.resource_keys.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the GET stream of a legacy session, or return the rejection."""
-        stream = NotificationStream(self, exchange, listable(view), None)
+        stream = NotificationStream(self, exchange, offered_lists(view), None)
         rejection = self._admit(stream)
         if rejection is None:
             self._of_session[exchange.headers[SESSION]] = stream
@@ -266,14 +266,14 @@ class NotificationStreams:
         Ends the streams of removed endpoints, and the streams that are subscribed to resources of removed servers.
         """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
-        for stream in [*self._open]:
+        for stream in [*self._open_streams]:
             exchange = stream.exchange
             for selection in (before, after):
-                await self.view_builds.ready(selection, exchange.identity, exchange.target)
+                await self.view_builds.wait_until_built(selection, exchange.identity, exchange.target)
                 view = selection.seen_by(exchange.identity).get(exchange.target)
                 if view is not None:
                     await in_turns(view.prepare_in_slices())
-            if stream not in self._open:
+            if stream not in self._open_streams:
                 continue
             views = after.seen_by(exchange.identity)
             old_view, new_view = before.seen_by(exchange.identity).get(exchange.target), views.get(exchange.target)
@@ -297,13 +297,13 @@ class NotificationStreams:
         """
         if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
-            for stream in self._open:
+            for stream in self._open_streams:
                 stream.exchange.write(_COMMENT)
 
     def close(self) -> None:
         """End all streams, and reject new streams."""
         self._closed = True
-        for stream in [*self._open]:
+        for stream in [*self._open_streams]:
             self._end(stream)
 
     def notify(self, session: bytes, params: Raw) -> bool:
@@ -318,7 +318,7 @@ class NotificationStreams:
 
     def complete_elicitation(self, session: bytes, params: Raw) -> None:
         """Notify a legacy session that the elicitation by a web page is complete; no-op without an open stream."""
-        stream, completion = self._of_session.get(session), url_elicitation.completion(params)
+        stream, completion = self._of_session.get(session), url_elicitation.completion_notification(params)
         if stream is not None and completion is not None:
             stream.exchange.notify(completion)
 
@@ -331,8 +331,8 @@ class NotificationStreams:
         return view is not None and view.resources.resource(uri) is not None
 
     def remove(self, stream: NotificationStream) -> None:
-        if stream in self._open:
-            self._open.remove(stream)
+        if stream in self._open_streams:
+            self._open_streams.remove(stream)
             self._shares.give_back(stream.agent)
         stream.release()
         size = sum(map(len, (*stream.resources, *stream.tasks)))
@@ -365,7 +365,7 @@ class NotificationStreams:
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras
         stream.exchange.call = stream
-        self._open.add(stream)
+        self._open_streams.add(stream)
         stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
         return None
 
@@ -374,7 +374,7 @@ class NotificationStreams:
         self.remove(stream)
 
 
-def listable(view: View) -> list[str]:
+def offered_lists(view: View) -> list[str]:
     """Names of the lists that the view's endpoint offers."""
     return [name for name in LISTS if name == "tools" or name in view.resources.features]
 
@@ -407,7 +407,7 @@ def _names_in(lists: Raw | None) -> list[str]:
 def _capabilities(request: McpRequest) -> bytes:
     """Client capabilities of a request, raw JSON. Long capabilities are reduced to the tasks extension."""
     capabilities = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
-    return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else declaring(None)
+    return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else with_tasks_extension(None)
 
 
 def _nothing() -> None:

@@ -108,9 +108,9 @@ class PageServer(RequestServer):
     def _check_headers(self, request: PageRequest) -> PageResponse | None:
         """Rejection of a request by its Host or Origin, because a foreign web page may have sent it (DNS rebinding);
         None for other requests."""
-        if not self._allow.host(request.headers.get(b"host") or None):
+        if not self._allow.allows_host(request.headers.get(b"host") or None):
             return failure(421, "the name in the header Host is not allowed: add it to FAIRLEAD_ALLOWED_HOSTS")
-        if not self._allow.origin(request.headers.get(b"origin") or None):
+        if not self._allow.allows_origin(request.headers.get(b"origin") or None):
             return failure(403, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS")
         return None
 

@@ -72,7 +72,7 @@ def last_head(status: int, media_type: str, length: int, extra: bytes = NO_EXTRA
     )
 
 
-def empty(status: int, extra: bytes = NO_EXTRA) -> bytes:
+def empty_response(status: int, extra: bytes = NO_EXTRA) -> bytes:
     """A response without a body."""
     return b"%bcontent-length: 0\r\n%b\r\n" % (_STATUS_LINES[status], extra)
 

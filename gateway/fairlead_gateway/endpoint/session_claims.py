@@ -29,7 +29,7 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
     """
     session = sessions.read(ident)
     if session is None:
-        return request.sessionless() if request.modern or request.method == "initialize" else SESSION_UNKNOWN
+        return request.without_session() if request.modern or request.method == "initialize" else SESSION_UNKNOWN
     rejection = _check_owner(sessions, owner, session, ident)
     if rejection is not None:
         return rejection

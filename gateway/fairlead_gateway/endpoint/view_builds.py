@@ -16,10 +16,10 @@ class ViewBuilds:
     def __init__(self) -> None:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
-    async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
+    async def wait_until_built(self, selection: Selection, identity: Identity, target: bytes) -> None:
         """Wait until the principal's view of a target is built. Returns at once if the principal has no view of this
         target."""
-        if selection.ready(identity, target):
+        if selection.is_built(identity, target):
             return
         views = selection.views_of(identity)
         key = id(views), target  # unique while the task holds `views`

@@ -46,7 +46,7 @@ class Accounts:
 
     async def of_everybody(self) -> list[ServerAccount]:
         """Accounts of all users, sorted by server and user. Raises GrantStoreError."""
-        return _accounts_of(await self._store.everything())
+        return _accounts_of(await self._store.all_grants())
 
     def unused_until(self, account: ServerAccount) -> float:
         """Time at which an account ends unless a call uses it before, in seconds since the epoch; 0 for never."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from fairlead_gateway.grants.machine_keys import MachineKeys
 from fairlead_gateway.grants.private_files import (
     delete_private,
-    locked,
+    lock_folder,
     make_private,
     read_private,
     replace_private,
@@ -120,7 +120,7 @@ class FolderGrantStore(WatchingGrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return await self._do(lambda: self._grants(lambda key: key.person == person, self._names(person)))
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         def work() -> list[tuple[GrantKey, StoredGrant]]:
             return self._grants(lambda key: servers is None or key.server in servers, self._names())
 
@@ -155,7 +155,7 @@ class FolderGrantStore(WatchingGrantStore):
     def _write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
         make_private(self._folder)
         path = self._path(key)
-        with locked(self._folder):
+        with lock_folder(self._folder):
             sealer = self._sealer or self._load()
             if replaces is not None and replaces != self._version(path):
                 return None
@@ -168,7 +168,7 @@ class FolderGrantStore(WatchingGrantStore):
         if not self._folder.exists():
             return False
         path = self._path(key)
-        with locked(self._folder):
+        with lock_folder(self._folder):
             return (version is None or version == self._version(path)) and delete_private(path)
 
     def _version(self, path: Path) -> str:
@@ -205,7 +205,7 @@ class FolderGrantStore(WatchingGrantStore):
     def _open(self, key: GrantKey, record: SealedGrant) -> StoredGrant:
         sealer = self._sealer
         if sealer is None or not (sealer.knows(record) or record.key_id in self._unavailable_keys):
-            with locked(self._folder):
+            with lock_folder(self._folder):
                 sealer = self._load()  # another process may have made the key
             if not sealer.knows(record):
                 self._unavailable_keys.add(record.key_id)

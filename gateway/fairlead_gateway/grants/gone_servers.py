@@ -67,7 +67,7 @@ class GoneServers:
 
     async def _end(self, server: ServerKey) -> None:
         ended = 0
-        for key, _ in await self._store.everything({str(server)}):
+        for key, _ in await self._store.all_grants({str(server)}):
             ended += await self._store.delete(key)
         if ended:
             log.info("The server %s was removed: %d grants of users were deleted", server, ended)

@@ -79,7 +79,7 @@ def delete_private(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Exclude other threads and processes that lock the folder. Raises OSError; TimeoutError after LOCK_SECONDS."""
     with os.fdopen(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600), "rb") as file:
         end = time.monotonic() + LOCK_SECONDS

@@ -65,7 +65,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], KEYS[1]) 
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'key', ARGV[2])
 return 1
 """
-"""KEYS: as those of WRITE. ARGV: name of the record, its key as JSON, length of the stream, `=` and the version that is
+"""KEYS: the keys of WRITE. ARGV: name of the record, its key as JSON, length of the stream, `=` and the version that is
 deleted or `*` for any. Returns whether it was deleted.
 """
 
@@ -140,7 +140,7 @@ class RedisGrantStore(WatchingGrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return list({key: grant async for key, grant in self._grants(self._hash(person).encode())}.items())
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         cursor = 0
         grants: dict[GrantKey, StoredGrant] = {}  # SSCAN and HSCAN may return an element twice
         while True:
@@ -249,7 +249,7 @@ class RedisGrantStore(WatchingGrantStore):
     async def _request(self, request: Callable[[], Awaitable[Any]]) -> Any:
         """Send a request to Redis and return the response. Raises GrantStoreError."""
         if self._clock() < self._retry_at:
-            raise self._unavailable()
+            raise self._unavailable_error()
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await request()
@@ -265,13 +265,13 @@ class RedisGrantStore(WatchingGrantStore):
                     "Redis at %s does not respond (%s): grants cannot be read", self._where, type(error).__name__
                 )
             self._up = False
-            raise self._unavailable() from error
+            raise self._unavailable_error() from error
         if not self._up:
             log.warning("Redis at %s responds again: grants can be read", self._where)
         self._up = True
         return answer
 
-    def _unavailable(self) -> GrantStoreError:
+    def _unavailable_error(self) -> GrantStoreError:
         return GrantStoreError(f"the store of grants, Redis at {self._where}, does not respond: try again in a moment")
 
 

@@ -113,7 +113,7 @@ class SecretGrantStore(WatchingGrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return await self._grants(self.secret_of(person), lambda key: key.person == person)
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         def matches(key: GrantKey) -> bool:
             return servers is None or key.server in servers
 
@@ -133,7 +133,7 @@ class SecretGrantStore(WatchingGrantStore):
         data, _ = await self._get(secret)
         sealer = await self._sealer.get()
 
-        def opened() -> list[tuple[GrantKey, StoredGrant]]:
+        def decrypt_grants() -> list[tuple[GrantKey, StoredGrant]]:
             grants = []
             for name in data:
                 record = _record_in(data, name)
@@ -142,7 +142,7 @@ class SecretGrantStore(WatchingGrantStore):
                         grants.append((record.key, sealer.open(record.key, record)))
             return grants
 
-        return await asyncio.to_thread(opened)
+        return await asyncio.to_thread(decrypt_grants)
 
     async def _edit(self, secret: str, change: Callable[[_Data], _Data | None]) -> bool:
         """Change the data of a Secret. `change` gets the data and returns the changed members, or None for no change;
@@ -181,7 +181,7 @@ class SecretGrantStore(WatchingGrantStore):
                     async with asyncio.timeout(API_SECONDS):
                         await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
             except Conflict:  # another replica has changed the Secret in between
-                await asyncio.sleep(pause.after(0.0))
+                await asyncio.sleep(pause.delay_after(0.0))
                 continue
             except GrantStoreError as error:
                 outcomes = [GrantStoreError(str(error)) for _ in edits]

@@ -40,19 +40,19 @@ _Signed = tuple[Mapping[str, Any], Issuer, str]
 """Claims of a token, its issuer, and the name of its signing key, by which it can be revoked."""
 
 
-def invalid(message: str) -> CredentialRefusal:
+def invalid_token(message: str) -> CredentialRefusal:
     """Rejection of a token with status 401 and `error="invalid_token"` (RFC 6750)."""
     return CredentialRefusal(401, message, "invalid_token")
 
 
-UNREADABLE: Final = invalid("the token is not a valid JWT")
-UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not publish")
-BAD_SIGNATURE: Final = invalid("the signature of the token is invalid")
-EXPIRED: Final = invalid("the token has expired")
-NOT_YET: Final = invalid("the token is not valid yet")
-OTHER_AUDIENCE: Final = invalid("the token is for another audience (claim aud)")
-OTHER_ISSUER: Final = invalid("the token is from another issuer (claim iss)")
-NOBODY: Final = invalid("the token has no subject: its claim sub is missing or empty")
+UNREADABLE: Final = invalid_token("the token is not a valid JWT")
+UNKNOWN_SIGNER: Final = invalid_token("the token is signed with a key that its issuer does not publish")
+BAD_SIGNATURE: Final = invalid_token("the signature of the token is invalid")
+EXPIRED: Final = invalid_token("the token has expired")
+NOT_YET: Final = invalid_token("the token is not valid yet")
+OTHER_AUDIENCE: Final = invalid_token("the token is for another audience (claim aud)")
+OTHER_ISSUER: Final = invalid_token("the token is from another issuer (claim iss)")
+NOBODY: Final = invalid_token("the token has no subject: its claim sub is missing or empty")
 
 
 class Tokens:
@@ -82,7 +82,7 @@ class Tokens:
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
-        self._revoked: Revoked | None = None
+        self._revocations: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -119,7 +119,7 @@ class Tokens:
         return claims if by.issuer == issuer else OTHER_ISSUER
 
     async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
+        self._revocations = revoked
         for name, keys in self._keys.items():
             work = keys.keep_fresh()
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"keys of {name}"))
@@ -132,8 +132,8 @@ class Tokens:
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
         credentials = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
-        if self._revoked is not None:
-            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
+        if self._revocations is not None:
+            self._revocations(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
 
     def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
         """Header of a token, and the keys of the issuer that the token names. The token is not verified yet."""
@@ -154,7 +154,7 @@ class Tokens:
             return UNREADABLE
         header, keys = issuer
         if not self._allows(header, keys.issuer, types):
-            return invalid("the gateway does not accept the typ or alg in the header of this token")
+            return invalid_token("the gateway does not accept the typ or alg in the header of this token")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
         key = self._key(header, keys)

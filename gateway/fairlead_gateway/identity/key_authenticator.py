@@ -55,7 +55,7 @@ class ApiKeys:
         self._issuers = issuers
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
-        self._revoked: Revoked | None = None
+        self._revocations: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -126,7 +126,7 @@ class ApiKeys:
         return name in self._names or not self._all_read
 
     async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
+        self._revocations = revoked
         for source in self._sources:
             work = source.run(partial(self.take_document, source.name))
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
@@ -137,8 +137,8 @@ class ApiKeys:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _revoke(self, concerns: Callable[[Identity], bool]) -> None:
-        if self._revoked is not None:
-            self._revoked(concerns)
+        if self._revocations is not None:
+            self._revocations(concerns)
 
     def take_document(self, name: str, document: KeyDocument) -> None:
         """Replace the document of the source called `name`, and revoke keys that were deleted or changed."""
@@ -168,7 +168,7 @@ class ApiKeys:
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in revoked_ids)
         moved = names ^ self._names
         if moved or not complete:  # names without an issuer now belong to API keys, or no longer do (`names`)
-            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has(identity, moved)))
+            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has_any_name(identity, moved)))
 
 
 def _has_same_names(parent: KeyRecord, created: KeyRecord) -> bool:
@@ -183,5 +183,5 @@ def _is_of_token(identity: Identity) -> bool:
     return identity.kind == "jwt" or identity.is_created_key
 
 
-def _has(identity: Identity, names: frozenset[Key]) -> bool:
+def _has_any_name(identity: Identity, names: frozenset[Key]) -> bool:
     return not names.isdisjoint(keys_of_names(identity.agent, identity.groups))

@@ -112,7 +112,7 @@ class MadeKeys:
         self.each = each
         self._now = now
 
-    def may(self, identity: Identity, subjects: Collection[Key]) -> bool:
+    def may_create(self, identity: Identity, subjects: Collection[Key]) -> bool:
         """Whether a principal may create keys; `subjects` are its names in policies. A key is valid for all paths, so a
         token for one path may not create keys. A key outlives sign-ins, so a token that the gateway issued may not
         create keys either.

@@ -136,7 +136,7 @@ class AnswerBuffers:
         self.whole = Budget(max_bytes)
         self._max_bytes_each = max_bytes_each
         self._each: dict[str, Budget] = {}
-        self._paused: dict[ArrivingAnswer, None] = {}
+        self._paused_answers: dict[ArrivingAnswer, None] = {}
         """Paused responses in the order in which they were paused."""
         self._full: set[str] = set()
         self.pressed = False
@@ -145,9 +145,9 @@ class AnswerBuffers:
         """Number of requests refused so far, by the budget that was exhausted."""
 
     @property
-    def paused(self) -> int:
+    def paused_responses(self) -> int:
         """Number of responses whose connections are paused."""
-        return len(self._paused)
+        return len(self._paused_answers)
 
     @property
     def agents(self) -> int:
@@ -173,7 +173,7 @@ class AnswerBuffers:
 
     def arrival(self, agent: str, source: Pausable) -> ArrivingAnswer:
         """Begin to count a response for `agent`."""
-        arrival = ArrivingAnswer(self, agent, self._of(agent), source)
+        arrival = ArrivingAnswer(self, agent, self._budget_of(agent), source)
         arrival.budget.readers += 1
         self.whole.readers += 1
         return arrival
@@ -181,9 +181,9 @@ class AnswerBuffers:
     def holding(self, agent: str) -> Holding:
         return Holding(self, agent)
 
-    def unread(self, agent: str, change: int) -> None:
+    def add_unread(self, agent: str, change: int) -> None:
         """Add `change`, which may be negative, to the number of bytes that clients of `agent` have not read."""
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         budget.unread += change
         self.whole.unread += change
         self._settle(agent, budget, less=change < 0)
@@ -197,19 +197,19 @@ class AnswerBuffers:
         self._update_paused(arrival.agent, budget)
         if not arrival.paused and not self._may_read(arrival):
             self._count(arrival, -1)
-            self._paused[arrival] = None
+            self._paused_answers[arrival] = None
             arrival.pause()
             self._resume_paused()  # this may have been the only response that was being read
 
     def end_arrival(self, arrival: ArrivingAnswer) -> None:
         if arrival.paused:
-            del self._paused[arrival]
+            del self._paused_answers[arrival]
         else:
             self._count(arrival, -1)
         self.release(arrival.agent, arrival.size)
 
     def hold(self, agent: str, size: int) -> bool:
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         fits = budget.fits(size) and self.whole.fits(size)
         if fits:
             budget.arriving += size
@@ -219,14 +219,14 @@ class AnswerBuffers:
 
     def release(self, agent: str, size: int) -> None:
         """Subtract `size` bytes of arriving or held responses."""
-        budget = self._of(agent)
+        budget = self._budget_of(agent)
         budget.arriving -= size
         self.whole.arriving -= size
         self._settle(agent, budget, less=True)
 
     # Internals
 
-    def _of(self, agent: str) -> Budget:
+    def _budget_of(self, agent: str) -> Budget:
         budget = self._each.get(agent)
         if budget is None:
             budget = self._each[agent] = Budget(self._max_bytes_each)
@@ -236,7 +236,7 @@ class AnswerBuffers:
         """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
         paused responses."""
         self._update_paused(agent, budget)
-        if less and self._paused:
+        if less and self._paused_answers:
             self._resume_paused()
         if budget.idle:
             self._each.pop(agent, None)
@@ -250,9 +250,9 @@ class AnswerBuffers:
 
     def _resume_paused(self) -> None:
         """Resume paused responses for which there is room again, in the order in which they were paused."""
-        for arrival in [*self._paused]:
+        for arrival in [*self._paused_answers]:
             if self._may_read(arrival):
-                del self._paused[arrival]
+                del self._paused_answers[arrival]
                 self._count(arrival, 1)
                 arrival.resume()
 

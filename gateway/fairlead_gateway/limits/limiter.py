@@ -108,7 +108,7 @@ class Account:
 
     def idle(self, now: float) -> bool:
         """Whether the account equals a new account, and may be dropped."""
-        return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
+        return not self.busy and (self.rate is None or not (self.rate.seconds_ahead(now) or self.rate.unsettled))
 
     def _subject(self) -> str:
         return _SUBJECTS[self._scope].format(self._namespace)

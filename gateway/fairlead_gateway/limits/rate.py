@@ -85,7 +85,7 @@ class Rate:
         if self.unsettled:
             self.unsettled -= 1
 
-    def ahead(self, now: float) -> float:
+    def seconds_ahead(self, now: float) -> float:
         """Seconds by which admitted calls are ahead of an even spread; 0 in the initial state."""
         return max(0.0, self._until - now)
 
@@ -94,7 +94,7 @@ class Rate:
         number of calls that are ahead of an even spread now: after an outage of Redis, older calls no longer count
         against the limit.
         """
-        max_calls = int(self.ahead(now) / self.step + 0.5)
+        max_calls = int(self.seconds_ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, max_calls), 0
         return calls
 

@@ -45,7 +45,8 @@ end
 return told
 """
 """KEYS: one per rate. ARGV: for each rate, the number of calls to add, times the seconds per call of the rate. Returns
-for each rate the seconds by which its calls are ahead of an even spread (`Rate.ahead`), by the clock of Redis."""
+for each rate the seconds by which its calls are ahead of an even spread (`Rate.seconds_ahead`), by the clock of Redis.
+"""
 
 
 DAY_SCRIPT: Final = """

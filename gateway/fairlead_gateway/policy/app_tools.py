@@ -26,7 +26,7 @@ def names_for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
     tools: dict[str, list[str]] = {}
     for name, route in routes.items() if with_apps else ():
         if route.server.key in with_apps and route.tool is not None and route.tool.interface.for_app:
-            tools.setdefault(route.tool.shown, []).append(name)
+            tools.setdefault(route.tool.shown_name, []).append(name)
     return tools
 
 

@@ -59,8 +59,8 @@ class EndpointTools(msgspec.Struct, frozen=True, eq=False):
     list.
     """
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resource indexes of existing views. A key has the servers and user interfaces that the index leaves out, and,
-    each after a NUL, the servers in whose texts it escapes control characters.
+    """Resource indexes of existing views. The key has the keys of servers and user interfaces that the index leaves
+    out, and, each after a NUL, the keys of servers whose control characters are escaped.
     """
 
 
@@ -69,7 +69,7 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
 
     policies: Policies
     endpoints: Mapping[bytes, tuple[EndpointTools, Tier | None]]
-    """Endpoint and tier by request target. The first target is that of the merged endpoint."""
+    """Endpoint and tier by request target. The merged endpoint has the first target."""
     hidden: Mapping[str, Mapping[ToolRef, Hidden]]
     """Hidden tools by the name of the tier that hides them."""
     default: Tier | None
@@ -119,7 +119,7 @@ def compile_in_slices(
     for key, server in snapshot.servers.items():
         server_tools = (
             (
-                tool.shown,
+                tool.shown_name,
                 server,
                 tool,
                 annotated(tool.definition, server, tool),
@@ -160,8 +160,8 @@ def _endpoint_in_slices(
         tools[name] = tool.ref, definition
         if for_legacy is not None:
             legacy[name] = for_legacy
-        route, names = routes[server.key][tool.name], resources.names(server.key)
-        endpoint_routes[name] = route if names is None else replace(route, uris=names)
+        route, uri_names = routes[server.key][tool.name], resources.uri_names(server.key)
+        endpoint_routes[name] = route if uri_names is None else replace(route, uris=uri_names)
         if number % SLICE == SLICE - 1:
             yield
     yield

@@ -19,12 +19,12 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
     {
         "quota": lambda rules, server: rules.quotas.get(server.namespace),
         "counted": lambda rules, server: server.namespace in rules.quotas,
-        "escapes": lambda rules, server: server in rules.escaping,
+        "escapes": lambda rules, server: server in rules.escaped_servers,
     }
 )
 """For each attribute, a function that returns its value for all tools of a server; a false value leaves the default."""
 OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
-    {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual}
+    {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual_tools}
 )
 """For each attribute, a function that returns its values for individual tools."""
 

@@ -97,7 +97,7 @@ def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey
         return None if merged_tool is None else (merged_tool[0].key, merged_tool[1].name)
     for key, server in snapshot.servers.items():
         if server_target(key) == target:
-            return next(((key, tool.name) for tool in server.tools if tool.shown == name), None)
+            return next(((key, tool.name) for tool in server.tools if tool.shown_name == name), None)
     return None
 
 

@@ -42,7 +42,7 @@ class HiddenTools(msgspec.Struct, frozen=True):
 
     count: int
     tools: tuple[HiddenTool, ...]
-    """The first 50, sorted by name."""
+    """The first 50 hidden tools, sorted by name."""
 
 
 def notice(hidden: Mapping[str, Hidden], base: bytes) -> HiddenTools | None:

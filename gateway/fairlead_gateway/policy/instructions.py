@@ -50,20 +50,21 @@ def instructions_of(
     endpoint: EndpointTools,
     routes: Mapping[str, Route],
     denied_servers: Collection[ServerKey],
-    escaping: Collection[ServerKey],
+    escaped_servers: Collection[ServerKey],
 ) -> str | None:
     """Merged instructions of the servers with tools in `routes`, and of servers without tools that are not in
-    `denied_servers`. Control characters of the servers in `escaping` are escaped. None if no server has instructions.
+    `denied_servers`. Control characters of the servers in `escaped_servers` are escaped. None if no server has
+    instructions.
     """
     instructing = [server for server in endpoint.servers if server.catalog.instructions]
     if endpoint.single_server or not instructing:
-        return _instructions_of(instructing[0], escaping) if instructing else None
+        return _instructions_of(instructing[0], escaped_servers) if instructing else None
     visible = {route.server.key for route in routes.values()}
     return merge_instructions(
         [
             ServerInstructions(
                 title(server.key.name, server.catalog.prefix or ""),
-                _instructions_of(server, escaping) or "",
+                _instructions_of(server, escaped_servers) or "",
                 server_target(server.key).decode(),
             )
             for server in instructing
@@ -73,9 +74,9 @@ def instructions_of(
     )
 
 
-def _instructions_of(server: Server, escaping: Collection[ServerKey]) -> str | None:
+def _instructions_of(server: Server, escaped_servers: Collection[ServerKey]) -> str | None:
     text = server.catalog.instructions
-    return escape_text(text) if text and server.key in escaping else text
+    return escape_text(text) if text and server.key in escaped_servers else text
 
 
 def title(name: str, prefix: str) -> str:

@@ -66,11 +66,11 @@ class ResourceIndex:
         *,
         servers: Iterable[Server],
         only_server: ServerBinding | None = None,
-        escaping: Collection[ServerKey] = frozenset(),
+        escaped_servers: Collection[ServerKey] = frozenset(),
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> None:
-        """Create the index. `escaping`: servers whose control characters are escaped. User
-        interfaces that only `denied_tools` reference are withheld.
+        """Create the index. `escaped_servers`: servers whose control characters are escaped. User interfaces that only
+        `denied_tools` reference are withheld.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
         """Routes by method and name or URI, created at the first request. Routes of completions are stored by
@@ -78,7 +78,7 @@ class ResourceIndex:
         """
         self._tasks: Raw | None = None
         """Settings of the tasks extension, if this index declares the extension without having servers."""
-        self._escaping = escaping
+        self._escaped_servers = escaped_servers
         self._prompts = items.prompts
         self._templates = items.templates
         self._skills = items.skills
@@ -96,18 +96,18 @@ class ResourceIndex:
     def without(
         self,
         servers: Collection[ServerKey],
-        escaping: Collection[ServerKey] = frozenset(),
+        escaped_servers: Collection[ServerKey] = frozenset(),
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> ResourceIndex:
         """A copy of the index without the items of `servers` and the user interfaces of `denied_tools`, in which the
-        control characters of the servers in `escaping` are escaped.
+        control characters of the servers in `escaped_servers` are escaped.
         """
         return ResourceIndex(
             self._items.without(servers),
             self._bindings,
             servers=[server for server in self._servers if server.key not in servers],
             only_server=self._only_server,
-            escaping=escaping,
+            escaped_servers=escaped_servers,
             denied_tools=denied_tools,
         )
 
@@ -144,9 +144,9 @@ class ResourceIndex:
             return None if self._is_withheld(self._only_server.server.key, uri) else (self._only_server, uri)
         if uris.scheme_of(uri) in uris.SCHEMES:
             return self._resolve_prefixed(uri) or self._resolve_owner(uri)
-        of_skill = self._skill_files.get(uri)
-        if of_skill is not None:
-            return self._resolve(*of_skill, uri)
+        skill = self._skill_files.get(uri)
+        if skill is not None:
+            return self._resolve(*skill, uri)
         for template, server, item in self._uri_templates:
             if template.matches(uri):
                 return self._resolve(server, item, uri)
@@ -161,14 +161,14 @@ class ResourceIndex:
         """Whether a prompt, resource or skill is listed under a name or URI. Templates are ignored."""
         return name in self._prompts or name in self._resources or name in self._skills
 
-    def names(self, server: ServerKey) -> UriNames | None:
+    def uri_names(self, server: ServerKey) -> UriNames | None:
         """Renaming of a server's URIs at this endpoint; None if the endpoint shows the server's own URIs."""
-        return None if self._only_server is not None else self._names.get(server)
+        return None if self._only_server is not None else self._uri_names.get(server)
 
     def _resolve_prefixed(self, uri: str) -> Resolved | None:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
-        server = None if parts is None else self._by_part.get(parts[0])
+        server = None if parts is None else self._by_prefix.get(parts[0])
         binding = None if server is None else self._bindings.get(server.key)
         if parts is None or server is None or binding is None or self._is_withheld(server.key, parts[1]):
             return None
@@ -178,7 +178,7 @@ class ResourceIndex:
         """The server that has a URI without a prefix; None if several servers have it. Models read such URIs in the
         texts of servers, because servers do not know the prefixes of this gateway.
         """
-        owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
+        owners = self._owners_by_uri.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
         binding = self._bindings.get(owners[0].key) if len(owners) == 1 else None
         return None if binding is None else (binding, uri)
@@ -192,15 +192,15 @@ class ResourceIndex:
         return interfaces is not None and interfaces.withholds(uri)
 
     @cached_property
-    def _by_part(self) -> Mapping[str, Server]:
+    def _by_prefix(self) -> Mapping[str, Server]:
         return {server.catalog.prefix: server for server in self._servers if server.catalog.prefix}
 
     @cached_property
-    def _names(self) -> Mapping[ServerKey, UriNames]:
+    def _uri_names(self) -> Mapping[ServerKey, UriNames]:
         return {server.key: server.uris for server in self._servers if shows_uris(server)}
 
     @cached_property
-    def _names_of_owners(self) -> Mapping[str, list[Server]]:
+    def _owners_by_uri(self) -> Mapping[str, list[Server]]:
         """Servers by the URIs that they list or that their tools and skills reference."""
         owners: dict[str, list[Server]] = {}
         for server in self._servers:
@@ -228,11 +228,11 @@ class ResourceIndex:
 
     def escapes(self, server: ServerKey) -> bool:
         """Whether control characters in a server's texts are escaped."""
-        return server in self._escaping
+        return server in self._escaped_servers
 
     def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
         definitions = [(server, item.merged if merged else item.definition) for server, item in items.values()]
-        escaped = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in definitions]
+        escaped = [bytes(escape(raw)) if server.key in self._escaped_servers else raw for server, raw in definitions]
         return b'{"%b":[%b]' % (member, b",".join(escaped))
 
     @cached_property
@@ -323,8 +323,9 @@ class UserInterfaces:
         self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
 
     def withholds(self, uri: str) -> bool:
-        """Whether a resource must not be read; `uri` is the server's own URI of it. If the server has a withheld
-        interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that interface.
+        """Whether a resource must not be read; `uri` is the server's own URI of the resource. If the server has a
+        withheld interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that
+        interface.
         """
         if not self.withheld or uri in self._allowed:
             return False

@@ -45,7 +45,7 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
         everything=merged_view.everything,
         hidden={},
         pinned=merged_view.pinned,
-        denied=merged_view.denied,
+        why_denied=merged_view.why_denied,
         reads=merged_view.reads,
     )
     target = ViewTarget(
@@ -56,4 +56,4 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
         full_view=merged_view,
     )
     listing = ToolList(definitions({}), for_legacy)
-    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaping)
+    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaped_servers)

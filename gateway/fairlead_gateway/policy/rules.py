@@ -52,11 +52,11 @@ class RuleSet:
         self.denied_servers: frozenset[ServerKey] = frozenset()
         """Servers that the subject may not see. Requests for them are answered like requests for unknown servers."""
         self.pinned: frozenset[ToolRef] = frozenset()
-        self.ready = False
+        self.is_merged = False
         self.alters = False
         """Whether the policies do more than allow and deny tools, for example restrict arguments or tiers, or set
         limits."""
-        self.open = False
+        self.restricts_nothing = False
         """Whether the policies restrict nothing: every tool is shown, with any arguments, in any tier, without
         limits.
         """
@@ -87,12 +87,12 @@ class RuleSet:
         self.denied_servers = frozenset(denied_servers)
         self.pinned = frozenset(pinned)
         self.alters = any(alters(merged) for merged in self._merged.values())
-        self.open = not (denied_tools or denied_servers or self.alters)
-        self.ready = True
+        self.restricts_nothing = not (denied_tools or denied_servers or self.alters)
+        self.is_merged = True
 
     def merge(self) -> None:
         """Merge the policies without pauses, unless that is done already."""
-        if not self.ready:
+        if not self.is_merged:
             finish(self.merge_in_slices())
 
     def tiers(self, server: ServerKey) -> ServerTiers:
@@ -148,7 +148,7 @@ class RuleSet:
         return floors
 
     @cached_property
-    def manual(self) -> Mapping[ToolRef, str]:
+    def manual_tools(self) -> Mapping[ToolRef, str]:
         """Tools that the gateway's LLM tool loop must not run automatically, each with the reason as a sentence."""
         sentences: dict[ToolRef, str] = {}
         for namespace, merged in self._merged.items():
@@ -163,10 +163,10 @@ class RuleSet:
         return merged is not None and server.name in merged.explaining
 
     @cached_property
-    def escaping(self) -> frozenset[ServerKey]:
+    def escaped_servers(self) -> frozenset[ServerKey]:
         """Servers whose texts are shown with control characters escaped."""
         merged = self._merged.items()
-        return frozenset(ServerKey(namespace, name) for namespace, rules in merged for name in rules.escaping)
+        return frozenset(ServerKey(namespace, name) for namespace, rules in merged for name in rules.escaped_servers)
 
 
 def compile_policies_in_slices(snapshot: Snapshot, previous: Policies | None = None) -> Generator[None, None, Policies]:
@@ -269,7 +269,7 @@ class Policies:
             frozenset(key),
             allow_by_default=self.allow_by_default,
             ranks=self.ranks,
-            unjudged=self._unmatched(namespace),
+            unjudged=self._unmatched_servers(namespace),
         )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
@@ -288,14 +288,18 @@ class Policies:
             frozenset(key),
             position,
             allow_by_default=self.allow_by_default,
-            unjudged=self._unmatched(server.namespace),
+            unjudged=self._unmatched_servers(server.namespace),
         )
 
     def denied_servers(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
         """Servers of a namespace without any visible tool. A server without tools is visible if the policies allow
         any tool that it could have.
         """
-        index, policies, unmatched = self.index(namespace), self._by_namespace[namespace], self._unmatched(namespace)
+        index, policies, unmatched = (
+            self.index(namespace),
+            self._by_namespace[namespace],
+            self._unmatched_servers(namespace),
+        )
         for server in self.indexed[namespace][0]:
             name = server.key.name
             bits = index.of_servers((name,))
@@ -312,7 +316,7 @@ class Policies:
         """Servers of the namespaces that have no policies."""
         return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
 
-    def _unmatched(self, namespace: str) -> frozenset[str]:
+    def _unmatched_servers(self, namespace: str) -> frozenset[str]:
         """Servers that the operator has not yet matched against the selectors of policies. The gateway's own server of
         custom tools has no McpServer and is never matched.
         """
@@ -331,7 +335,7 @@ class Policies:
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         indexed = previous.indexed.get(namespace) if previous is not None else None
-        if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is, indexed[0], servers)):
+        if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is_same, indexed[0], servers)):
             yield from indexed[1].prepare_in_slices(policies)
             return indexed
         index = ToolIndex()
@@ -363,7 +367,7 @@ def alters(merged: Merged) -> bool:
     return merged != rest
 
 
-def _is(server: Server, other: Server) -> bool:
+def _is_same(server: Server, other: Server) -> bool:
     return server is other
 
 

@@ -90,7 +90,7 @@ class Selection:
         if not self.policies.enforced:
             return self.targets
         views = self.views_of(identity)
-        return self.targets if views.rules.ready and views.rules.open else views
+        return self.targets if views.rules.is_merged and views.rules.restricts_nothing else views
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """Views of a subject with its rule set, even if policies do not restrict the subject."""
@@ -126,12 +126,12 @@ class Selection:
                 new_views = self._find(identity)
             yield
             for target in [*views.views]:
-                if not new_views.ready(target):
+                if not new_views.is_built(target):
                     yield from new_views.build_in_slices(target)
 
-    def ready(self, identity: Identity, target: bytes) -> bool:
+    def is_built(self, identity: Identity, target: bytes) -> bool:
         """Whether the view of a target is already built; if not, `SubjectViews.build_in_slices` builds it."""
-        return not self.policies.enforced or self.views_of(identity).ready(target)
+        return not self.policies.enforced or self.views_of(identity).is_built(target)
 
     @property
     def weight(self) -> int:
@@ -200,7 +200,7 @@ class Selection:
         with these: a tool that only the new list leaves out stays callable for a grace period.
         """
         with self._lock:
-            bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
+            bounded = [each for each in self._of_rules.values() if each.rules.is_merged and each.rules.quotas]
         return {each.rules.names: each.views for each in bounded}
 
 

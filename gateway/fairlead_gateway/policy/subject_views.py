@@ -72,13 +72,13 @@ class SubjectViews(Mapping[bytes, View]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def ready(self, target: bytes) -> bool:
+    def is_built(self, target: bytes) -> bool:
         """Whether the view of a target is already built, or does not exist."""
-        return target in self.views or (self.rules.ready and target not in self)
+        return target in self.views or (self.rules.is_merged and target not in self)
 
     def build_in_slices(self, target: bytes) -> Generator[None, None, None]:
         """Build the view of a target and its list, if the rule set may see the target."""
-        if not self.rules.ready:
+        if not self.rules.is_merged:
             yield from self.rules.merge_in_slices()
         if target in self.views or target not in self:
             return

@@ -29,7 +29,7 @@ def by_server(routes: Mapping[str, Route]) -> ByServer:
     servers: ByServer = {}
     for name, route in routes.items():
         key = route.server.key
-        tool = route.name if route.tool is None else route.tool.shown
+        tool = route.name if route.tool is None else route.tool.shown_name
         servers.setdefault(key.name, {}).setdefault(key, {})[tool] = name
     return servers
 

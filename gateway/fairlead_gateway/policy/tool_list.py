@@ -29,7 +29,7 @@ class ToolList:
         """The list for legacy clients; this list itself if no definition differs for them."""
 
     @property
-    def ready(self) -> bool:
+    def is_joined(self) -> bool:
         """Whether the list is already joined."""
         return bool(self._parts)
 

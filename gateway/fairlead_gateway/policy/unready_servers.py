@@ -20,7 +20,7 @@ from fairlead_gateway.policy.view import MERGED, server_target
 ID = "mcp."
 
 
-def unready(selection: Selection) -> Iterator[ServerEntry]:
+def unready_entries(selection: Selection) -> Iterator[ServerEntry]:
     """Entries of all unready servers, regardless of policies."""
     servers = selection.snapshot.servers
     return (entry for key, entry in selection.snapshot.entries.items() if key not in servers)
@@ -28,7 +28,7 @@ def unready(selection: Selection) -> Iterator[ServerEntry]:
 
 def unready_for(selection: Selection, identity: Identity) -> Iterator[ServerEntry]:
     """Entries of the unready servers that a principal may see."""
-    return (entry for entry in unready(selection) if may_see(selection, identity, entry.key))
+    return (entry for entry in unready_entries(selection) if may_see(selection, identity, entry.key))
 
 
 def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: str | None = None) -> bool:
@@ -62,7 +62,7 @@ def unready_by_name(selection: Selection, identity: Identity, name: str) -> Serv
 
 def unready_by_endpoint(selection: Selection, identity: Identity, target: bytes) -> ServerEntry | None:
     """The unready server of an MCP endpoint, in any tier; None if the principal may not see it."""
-    for entry in unready(selection):
+    for entry in unready_entries(selection):
         base = server_target(entry.key)
         if (
             not entry.removed

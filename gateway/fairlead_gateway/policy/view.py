@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
-from fairlead_formats.names import SEPARATOR, did_you_mean
+from fairlead_formats.names import SEPARATOR, suggest_name
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
@@ -54,7 +54,7 @@ class ViewTools:
     everything: Mapping[str, Route]
     hidden: Mapping[str, Hidden]
     pinned: frozenset[str]
-    denied: Callable[[str], str | None]
+    why_denied: Callable[[str], str | None]
     reads: bool
 
 
@@ -83,8 +83,7 @@ class View:
         "_instructions",
         "_listing",
         "base",
-        "denied",
-        "escaping",
+        "escaped_servers",
         "everything",
         "full_view",
         "hidden",
@@ -94,6 +93,7 @@ class View:
         "routes",
         "server_info",
         "tier",
+        "why_denied",
     )
 
     def __init__(
@@ -102,7 +102,7 @@ class View:
         listing: ToolList,
         resources: ResourceIndex,
         target: ViewTarget,
-        escaping: frozenset[ServerKey],
+        escaped_servers: frozenset[ServerKey],
     ) -> None:
         self.base = target.base
         """Request target of the view's endpoint without a tier."""
@@ -120,9 +120,9 @@ class View:
         self._instructions = cache(target.instructions)
         self.pinned = tools.pinned
         """Tools that limits on the length of lists never cut."""
-        self.denied = tools.denied
+        self.why_denied = tools.why_denied
         """Returns why policies deny a tool by name; None if the tool is unknown or the reason must not be disclosed."""
-        self.escaping = escaping
+        self.escaped_servers = escaped_servers
         """Servers whose texts are shown with control characters escaped."""
         self.full_view = target.full_view
         """For the router endpoint, the view with all tools that the router can find and call; None for any other
@@ -147,7 +147,7 @@ class View:
         route = self.everything[name]
         if now < hidden.callable_until:
             return route
-        return route.refusing(Refusal(OVER_BUDGET, refusal_message(name, hidden, self.base)))
+        return route.with_refusal(Refusal(OVER_BUDGET, refusal_message(name, hidden, self.base)))
 
     def find_by_id(self, name: str, now: float) -> Route | str | None:
         """Route of a shown or hidden tool by its id, `mcp.{server}.{tool}`; None if no tool has the id. A string
@@ -177,7 +177,7 @@ class View:
             return app_tools.ambiguity_message(name, listed_names)
         return self.routes.get(listed_names[0]) or self.find_unlisted(listed_names[0], now)
 
-    def manual(self, name: str) -> str:
+    def why_manual(self, name: str) -> str:
         """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they allow
         it.
         """
@@ -204,7 +204,7 @@ class View:
         to about 2 ms: only names that begin like the wrong name are compared, with or without the prefix.
         """
         if len(self.routes) <= NEAR:
-            return did_you_mean(name, self.routes)
+            return suggest_name(name, self.routes)
         start, names = name[:NEAR_START].casefold(), []
         behind = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:NEAR_START]
         for exposed in self.routes:
@@ -212,7 +212,7 @@ class View:
                 names.append(exposed)
                 if len(names) == NEAR:
                     break
-        return did_you_mean(name, names)
+        return suggest_name(name, names)
 
     @property
     def instructions(self) -> str | None:
@@ -247,17 +247,17 @@ class View:
         return self._hidden_member
 
     def notice(self, names: Iterable[str]) -> HiddenTools | None:
-        """Notice about those tools in `names` that the tier hides; None if it hides none of them."""
+        """Notice about those tools in `names` that the tier hides; None if the tier hides none of the tools."""
         return notice({name: self.hidden[name] for name in names}, self.base)
 
     @property
     def is_joined(self) -> bool:
         """Whether the tool list is already joined."""
-        return self._listing.ready
+        return self._listing.is_joined
 
     def prepare_in_slices(self) -> Generator[None, None, None]:
         """Join the tool list now."""
-        if not self._listing.ready:
+        if not self._listing.is_joined:
             yield from self._listing.join_in_slices()
 
     def lists_as(self, other: View) -> bool:
@@ -287,7 +287,7 @@ class BuiltViews:
         """Views by subject, for subjects whose rule set was already looked up. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target; None if the view is not built yet or does not exist (see `Selection.ready`)."""
+        """The view of a target; None if the view is not built yet or does not exist (see `Selection.is_built`)."""
         if not self._enforced:
             return self._targets.get(target)
         views = self.of_subject.get(identity)

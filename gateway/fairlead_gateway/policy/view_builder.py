@@ -84,7 +84,7 @@ def tiers_at(
 
 
 class ViewBuilder:
-    """Builds the view of one target for one rule set. The rule set must be merged (`RuleSet.ready`), and must be
+    """Builds the view of one target for one rule set. The rule set must be merged (`RuleSet.is_merged`), and must be
     allowed to see the target.
     """
 
@@ -111,11 +111,11 @@ class ViewBuilder:
         """Whether the rule set and tiers leave every route of the endpoint unchanged."""
         self._everything: dict[str, Route] = {}
         """Routes of shown and hidden tools."""
-        self._hidden: dict[str, Hidden] = {}
-        self._pinned: list[str] = []
+        self._hidden_tools: dict[str, Hidden] = {}
+        self._pinned_names: list[str] = []
         self._bounds_results = False
         """Whether a shown tool has a limit on the tokens of its results."""
-        self._denied: list[str] = []
+        self._denied_names: list[str] = []
         """Names of tools that policies deny."""
 
     def build_in_slices(self, previous: View | None = None) -> Generator[None, None, View]:
@@ -127,33 +127,33 @@ class ViewBuilder:
             yield
         yield from self._cut_in_slices(previous)
         unconstrained = catalog.views.get(self._target)
-        reduced = self._denied or len(self._tiers) < len(endpoint.servers)
+        reduced = self._denied_names or len(self._tiers) < len(endpoint.servers)
         if unconstrained is not None and not reduced and not rules.alters:
             return unconstrained
-        everything = endpoint.routes if self._unchanged and not self._denied else self._everything
-        routes, hidden = everything, self._hidden
+        everything = endpoint.routes if self._unchanged and not self._denied_names else self._everything
+        routes, hidden = everything, self._hidden_tools
         if hidden:
             routes = yield from table_in_slices(
                 (name, route) for name, route in everything.items() if name not in hidden
             )
-        escaping = rules.escaping.intersection(self._tiers)
+        escaped_servers = rules.escaped_servers.intersection(self._tiers)
         names = {tier.name if tier is not None else None for tier in self._tiers.values() or [self._default]}
         view_tools = ViewTools(
             routes=routes,
             everything=everything,
             hidden=hidden,
-            pinned=frozenset(self._pinned),
-            denied=partial(_why_denied, rules, catalog.policies, endpoint),
+            pinned=frozenset(self._pinned_names),
+            why_denied=partial(_why_denied, rules, catalog.policies, endpoint),
             reads=self._reads(routes),
         )
         target = ViewTarget(
             base=endpoint.target,
             tier=names.pop() if len(names) == 1 else None,
             server_info=endpoint.server_info,
-            instructions=partial(instructions_of, endpoint, routes, rules.denied_servers, escaping),
+            instructions=partial(instructions_of, endpoint, routes, rules.denied_servers, escaped_servers),
         )
-        listing = yield from self._list_in_slices(routes, escaping)
-        return View(view_tools, listing, self._resources(escaping), target, escaping)
+        listing = yield from self._list_in_slices(routes, escaped_servers)
+        return View(view_tools, listing, self._resources(escaped_servers), target, escaped_servers)
 
     def _reads(self, routes: Mapping[str, Route]) -> bool:
         return self._bounds_results and READ_RESULT not in routes
@@ -165,22 +165,22 @@ class ViewBuilder:
         for name, route in chunk:
             ref = tools[name][0]
             if ref in denied_tools:
-                self._denied.append(name)
+                self._denied_names.append(name)
                 continue
             changes, seconds, hides = self._of_servers[ref[0]]
             if not self._unchanged:
                 tool_changes = self._of_tools.get(ref, NO_CHANGES)
                 if tool_changes or changes:
                     route = replace(route, **changes, **tool_changes)
-                route = route.within(seconds)
+                route = route.with_time_limit(seconds)
             self._everything[name] = route
             if ref in pinned:
-                self._pinned.append(name)
+                self._pinned_names.append(name)
             hidden = hides.get(ref)
             if ref in floors:
                 hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
-                self._hidden[name] = self._attainable(ref[0], hidden)
+                self._hidden_tools[name] = self._drop_unreachable_hints(ref[0], hidden)
             elif route.most_tokens is not None:
                 self._bounds_results = True
 
@@ -198,7 +198,7 @@ class ViewBuilder:
             return None if hidden is None else msgspec.structs.replace(hidden, tier=fastest)
         return Hidden(floor.reason(tier), fastest, 0.0, tier.name, catalog.default is None)
 
-    def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
+    def _drop_unreachable_hints(self, key: ServerKey, hidden: Hidden) -> Hidden:
         """Remove from `hidden` the hints to a tier and an endpoint that would not show the tool to this rule set."""
         policy_tiers, ranks = self._rules.tiers(key), self._catalog.policies.ranks
         if policy_tiers.default is None and policy_tiers.max is None:
@@ -212,15 +212,15 @@ class ViewBuilder:
         for quota in self._rules.quotas.values():
             if quota.max_tools is None and quota.tool_tokens is None:
                 continue
-            pinned = frozenset(self._pinned)
+            pinned = frozenset(self._pinned_names)
             listed = [
                 (name, self._endpoint.tools[name][1], name in pinned)
                 for name, route in self._everything.items()
-                if route.server.key.namespace == quota.namespace and name not in self._hidden
+                if route.server.key.namespace == quota.namespace and name not in self._hidden_tools
             ]
             cut = yield from self._catalog.cutter.cut_in_slices(listed, quota)
             for name, reason in cut.items():
-                self._hidden[name] = Hidden(reason, None, self._callable_until(name, previous), None)
+                self._hidden_tools[name] = Hidden(reason, None, self._callable_until(name, previous), None)
 
     def _callable_until(self, name: str, previous: View | None) -> float:
         if previous is None:
@@ -231,23 +231,23 @@ class ViewBuilder:
         return self._catalog.now + GRACE_SECONDS if name in previous.routes else 0.0
 
     def _list_in_slices(
-        self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
+        self, routes: Mapping[str, Route], escaped_servers: frozenset[ServerKey]
     ) -> Generator[None, None, ToolList]:
         lists = self._endpoint.lists
-        marks = [f"\0{key}" for key in escaping]  # no tool name begins with NUL
+        marks = [f"\0{key}" for key in escaped_servers]  # no tool name begins with NUL
         reads = self._reads(routes)
         if reads:
             marks.append("\0")
-        key = frozenset((*self._denied, *self._hidden, *marks))
+        key = frozenset((*self._denied_names, *self._hidden_tools, *marks))
         yield
         listed = lists.get(key)
         if listed is None:
-            definitions = yield from self._definitions_in_slices(routes, escaping, reads=reads)
+            definitions = yield from self._definitions_in_slices(routes, escaped_servers, reads=reads)
             legacy = self._endpoint.legacy
             for_legacy = None
             if not routes.keys().isdisjoint(legacy):
                 for_legacy = ToolList(
-                    (yield from self._definitions_in_slices(routes, escaping, reads=reads, legacy=legacy))
+                    (yield from self._definitions_in_slices(routes, escaped_servers, reads=reads, legacy=legacy))
                 )
             listed = lists[key] = ToolList(definitions, for_legacy)
         return listed
@@ -255,7 +255,7 @@ class ViewBuilder:
     def _definitions_in_slices(
         self,
         routes: Mapping[str, Route],
-        escaping: frozenset[ServerKey],
+        escaped_servers: frozenset[ServerKey],
         *,
         reads: bool,
         legacy: Mapping[str, bytes] = MappingProxyType({}),
@@ -264,23 +264,23 @@ class ViewBuilder:
         names = [name for name in routes if legacy.get(name) != b""]
         sources = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
         definitions = yield from list_in_slices(
-            bytes(escape(definition)) if escaping and routes[name].escapes else definition
+            bytes(escape(definition)) if escaped_servers and routes[name].escapes else definition
             for name, definition in sources
         )
         if reads:
             definitions.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
         return definitions
 
-    def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
+    def _resources(self, escaped_servers: frozenset[ServerKey]) -> ResourceIndex:
         endpoint, denied_servers, denied_tools = self._endpoint, self._rules.denied_servers, self._rules.denied_tools
         denied_keys = [str(server.key) for server in endpoint.servers if server.key in denied_servers]
         withheld_keys = endpoint.resources.withheld_keys(denied_tools) if denied_tools else ()
-        if not denied_keys and not escaping and not withheld_keys:
+        if not denied_keys and not escaped_servers and not withheld_keys:
             return endpoint.resources
-        key = frozenset((*denied_keys, *withheld_keys, *(f"\0{server}" for server in escaping)))
+        key = frozenset((*denied_keys, *withheld_keys, *(f"\0{server}" for server in escaped_servers)))
         index = endpoint.indexes.get(key)
         if index is None:
-            index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaping, denied_tools)
+            index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaped_servers, denied_tools)
         return index
 
 

@@ -74,7 +74,7 @@ class Outbox:
         """`_number` at the last change of the servers whose grants fail."""
         self._listings: dict[ServerKey, tuple[int, GrantedListing]] = {}
         """For each server, the last list that was read with a user's token, and the item's number."""
-        self._doubted: dict[ServerKey, float] = {}
+        self._doubted_servers: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
         self.asked_at: float | None = None
@@ -111,11 +111,11 @@ class Outbox:
         `DOUBT_SECONDS` count as one.
         """
         now = self._clock()
-        if now - self._doubted.get(server, float("-inf")) < DOUBT_SECONDS:
+        if now - self._doubted_servers.get(server, float("-inf")) < DOUBT_SECONDS:
             return
-        if len(self._doubted) >= MOST_KEPT:
-            self._doubted.clear()
-        self._doubted[server] = now
+        if len(self._doubted_servers) >= MOST_KEPT:
+            self._doubted_servers.clear()
+        self._doubted_servers[server] = now
         self._add_item(Doubt(server.namespace, server.name, reason))
 
     async def wait(self, cursor: str, seconds: float) -> Report:
@@ -147,7 +147,7 @@ class Outbox:
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
             for meter, attempts in self.samples.since(samples, now, self._wall() - now)
         )
-        self._told_overdue = self.samples.overdue(now)
+        self._told_overdue = self.samples.overdue_count(now)
         items = [item for number, item in self._items if number > happened]
         listings, listed = self._listings_since(listed)
         return Report(
@@ -200,7 +200,7 @@ class Outbox:
         samples, happened, listed = self._read(cursor)
         if self._number > happened or self._last_listing() > listed:
             return True
-        if self.samples.overdue(self._clock()) > self._told_overdue:
+        if self.samples.overdue_count(self._clock()) > self._told_overdue:
             return True
         return self._awake.is_set() and self.samples.sequence > samples
 

@@ -156,7 +156,7 @@ class SampleLog:
         history = self._histories.get((server, tool))
         return None if history is None else history.tally
 
-    def overdue(self, now: float) -> int:
+    def overdue_count(self, now: float) -> int:
         """Number of running attempts that have exceeded the limit of the fastest tier."""
         count = 0
         for _, started in self.running.values():

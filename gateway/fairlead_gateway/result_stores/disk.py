@@ -125,15 +125,15 @@ class DiskStore(ContextStore):
         await self._submit(lambda database: self._append(database, digest(account), digest(session), ident, entry))
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        return await self._submit(lambda database: self._alive(database, account, session))
+        return await self._submit(lambda database: self._unexpired(database, account, session))
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        entry = await self._submit(lambda database: self._alive(database, account, session, ident))
+        entry = await self._submit(lambda database: self._unexpired(database, account, session, ident))
         return entry[0] if entry else None
 
     async def delete(self, account: str, session: str) -> int:
         def delete_session(database: sqlite3.Connection) -> int:
-            count = len(self._alive(database, account, session))
+            count = len(self._unexpired(database, account, session))
             _drop(database, digest(account), digest(session))
             return count
 
@@ -232,7 +232,9 @@ class DiskStore(ContextStore):
             longest = "SELECT account FROM accounts WHERE account != ? ORDER BY newest LIMIT 1"
             _drop(database, *database.execute(longest, (account,)).fetchone())
 
-    def _alive(self, database: sqlite3.Connection, account: str, session: str, ident: str | None = None) -> list[bytes]:
+    def _unexpired(
+        self, database: sqlite3.Connection, account: str, session: str, ident: str | None = None
+    ) -> list[bytes]:
         where = _ALIVE if ident is None else f"{_ALIVE} AND ident = ?"
         keys = (digest(account), digest(session), self._clock(), *(() if ident is None else (digest(ident),)))
         return [entry for (entry,) in database.execute(where, keys)]

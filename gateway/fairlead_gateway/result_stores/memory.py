@@ -77,15 +77,15 @@ class MemoryStore(ContextStore):
             self._size -= self._accounts.popitem(last=False)[1].size
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        entries = self._alive(account)
+        entries = self._unexpired(account)
         return [] if entries is None else [entry for key, entry in entries.entries.items() if key[0] == session]
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        entries = self._alive(account)
+        entries = self._unexpired(account)
         return None if entries is None else entries.entries.get((session, ident))
 
     async def delete(self, account: str, session: str) -> int:
-        entries = self._alive(account)
+        entries = self._unexpired(account)
         if entries is None:
             return 0
         size_before = entries.size
@@ -99,7 +99,7 @@ class MemoryStore(ContextStore):
         self._accounts.clear()
         self._size = 0
 
-    def _alive(self, account: str) -> _AccountEntries | None:
+    def _unexpired(self, account: str) -> _AccountEntries | None:
         entries = self._accounts.get(account)
         if entries is not None:
             size_before = entries.size

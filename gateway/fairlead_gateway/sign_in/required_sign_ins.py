@@ -44,7 +44,7 @@ class RequiredSignIns:
     def reason(self, person: bytes, server: ServerKey, consent: ServerConsent, grant: StoredGrant | None) -> str:
         """Why a user with this grant has to sign in to a server; empty if that is not needed."""
         problem = consent.source.sign_in_problem(person, grant)
-        if grant is None or consent.source.cached(TokenSubject(person)) is not None:
+        if grant is None or consent.source.find_cached(TokenSubject(person)) is not None:
             return problem
         pending = self._pending.of_owner(person, server)
         if pending is not None and grant.granted_at < pending.opened_at:  # because a call could not use the grant

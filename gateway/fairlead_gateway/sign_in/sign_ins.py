@@ -133,7 +133,7 @@ class SignIns(SignInLinks, SignInWait):
         """Whether the caller has a valid access token for a server."""
         credentials = self._services.credentials(server)
         try:
-            return credentials is not None and credentials.cached(identity) is not None
+            return credentials is not None and credentials.find_cached(identity) is not None
         except GrantFailed:
             return False
 

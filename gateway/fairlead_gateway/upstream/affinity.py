@@ -42,13 +42,13 @@ def add_pod_tag(result: Raw, address: Address, member: str = states.STATE) -> Ra
 def add_tag(result: Raw, tag_bytes: bytes, member: str) -> Raw:
     """Put a tag in front of a member of a result, if the result has it."""
     tag = tag_bytes.decode()
-    return states.rewrite_state(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
+    return states.rewrite_state(result, lambda state: f"{tag}{_checksum(tag, state)}.{state}", member)
 
 
 def split(tagged: str) -> tuple[str, bytes | None]:
     """The text without its tag, and the tag; None for a text without a tag."""
     match = _TAGGED.match(tagged)
-    if match is None or _sum(match.group(1), tagged[match.end() :]) != match.group(2):
+    if match is None or _checksum(match.group(1), tagged[match.end() :]) != match.group(2):
         return tagged, None
     return tagged[match.end() :], match.group(1).encode()
 
@@ -62,5 +62,5 @@ def remove_tag(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | No
     return (params, None) if tag is None else (states.with_state(params, server_state), tag)
 
 
-def _sum(tag: str, state: str) -> str:
+def _checksum(tag: str, state: str) -> str:
     return hashlib.blake2b(f"{tag} {state}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

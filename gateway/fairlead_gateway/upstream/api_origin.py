@@ -77,12 +77,12 @@ class ApiCall(Call):
     """
 
     __slots__ = (
-        "_collected",
+        "_event_data",
         "_idempotent",
-        "_making",
         "_moved",
         "_origin",
         "_read",
+        "_result_task",
         "_sink",
         "_size",
         "over",
@@ -104,12 +104,12 @@ class ApiCall(Call):
         self._read = read
         self._idempotent = request.idempotent
         self._size = 0
-        """Bytes in `_collected`."""
-        self._collected: list[bytes] = []
+        """Bytes in `_event_data`."""
+        self._event_data: list[bytes] = []
         """Data of the events, if the answer is an event stream."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
-        self._making: TaskCall | None = None
+        self._result_task: TaskCall | None = None
         """Task that makes the result of a large answer."""
         self.over = False
         """Whether the exchange has ended: by an answer, an error or `cancel`."""
@@ -124,8 +124,8 @@ class ApiCall(Call):
     def take_answer(self, answer: Answer) -> None:
         if self.over:
             return
-        if answer.streamed and self._collected:
-            answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._collected))
+        if answer.streamed and self._event_data:
+            answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._event_data))
         try:
             self._check_size(self._size)
             result = self._read(answer)
@@ -139,7 +139,7 @@ class ApiCall(Call):
             self._sink.take_result(result.raw, result.members)
         else:
             self._sink.answer_arrived()
-            self._making = TaskCall(self._make(result), self._sink, "make a result", result.members)
+            self._result_task = TaskCall(self._make(result), self._sink, "make a result", result.members)
 
     def take_error(self, error: Exception) -> None:
         if isinstance(error, ConnectFailed) and self._origin.send_to_other_pod(self):
@@ -148,20 +148,22 @@ class ApiCall(Call):
 
     def on_event(self, data: bytes) -> bool:
         """Collect an event of a stream. The result contains all events."""
-        self._collected.append(data)
+        self._event_data.append(data)
         self._size += len(data)
         return self._size > self.max_bytes
 
     def cancel(self) -> None:
-        if self._making is not None:
-            self._making.cancel()
+        if self._result_task is not None:
+            self._result_task.cancel()
         elif not self.over:
             self.over = True
             if self.pool is not None:
                 self.pool.cancel(self)
 
     def withdraw_from_pod(self) -> bool:
-        """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
+        """Cancel the call so that it can be sent to another pod; False if it is over, or was sent and must not be
+        repeated.
+        """
         pool, was_sent = self.pool, self.connection is not None
         if self.over or pool is None or (was_sent and (self._moved or not self._idempotent)):
             return False
@@ -237,7 +239,7 @@ class ApiOrigin:
         return call
 
     def send_to_other_pod(self, call: ApiCall) -> bool:
-        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
+        """Eject the pod that a call cannot connect to, and send the call to another pod; False if there is none."""
         pod = call.pod
         if pod is None or call.over or not self._pools.eject(pod):
             return False
@@ -261,7 +263,7 @@ class ApiOrigin:
 
     def on_pods_known(self) -> None:
         # calls that wait for a connection move, each to one pod
-        for call in self._pool.outstanding():
+        for call in self._pool.outstanding_exchanges():
             if isinstance(call, ApiCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 

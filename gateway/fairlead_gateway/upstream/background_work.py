@@ -16,7 +16,7 @@ from fairlead_mcp.http.target import with_body
 POST_SECONDS: Final = 5.0
 """Timeout of a message in the background."""
 MAX_POSTS: Final = 256
-"""Limit on messages in progress; further ones are dropped."""
+"""Limit on messages in progress; further messages are dropped."""
 ANSWER_BYTES: Final = 1 << 20
 """Limit on the bytes of the answer to a message."""
 
@@ -37,7 +37,7 @@ class Background:
     def post(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
         """Send a message in the background and ignore its outcome. The message is dropped while MAX_POSTS are in
         progress. `authorization` completes the head. If the server refuses the token, the message is sent once more
-        with another one.
+        with another token.
         """
         if len(self._tasks) < MAX_POSTS:
             self.run(self._post_authorized(pool, head, body, authorization), "post to")
@@ -54,7 +54,7 @@ class Background:
         with contextlib.suppress(McpError):  # the request that the message belongs to fails too if the error persists
             refused = b""
             for _ in range(2):
-                line = await authorization.valid(self._clock() + POST_SECONDS, refused)
+                line = await authorization.valid_line(self._clock() + POST_SECONDS, refused)
                 data, deadline = with_body(head + line, body), self._clock() + POST_SECONDS
                 answer = await pool.exchange(data, deadline=deadline, max_bytes=ANSWER_BYTES)
                 if answer.status != 401 or not line:

@@ -42,14 +42,14 @@ class Breaker:
     __slots__ = (
         "_failures",
         "_last_reason",
+        "_next_trial_at",
         "_open_for",
         "_random",
         "_timed_out_tools",
         "_transport_failures",
-        "_trial",
-        "_until",
+        "_trial_in_progress",
         "closed",
-        "opened",
+        "opened_total",
         "troubled",
     )
 
@@ -59,7 +59,7 @@ class Breaker:
         """Whether all calls are admitted."""
         self.troubled = False
         """Whether the next success has to be recorded: the breaker is not closed, or has counted a failure."""
-        self.opened = 0
+        self.opened_total = 0
         """Number of times that the breaker has opened."""
         self._failures = 0
         self._transport_failures = 0
@@ -69,31 +69,31 @@ class Breaker:
         self._last_reason = ""
         self._open_for = 0.0
         """Seconds for which the breaker has last opened, before the random part is subtracted; 0 while closed."""
-        self._until = 0.0
+        self._next_trial_at = 0.0
         """Time of the next trial, while the breaker is not closed."""
-        self._trial = False
+        self._trial_in_progress = False
         """Whether a trial call is in progress."""
 
     def state(self, now: float) -> str:
         if self.closed:
             return CLOSED
-        return OPEN if now < self._until else HALF_OPEN
+        return OPEN if now < self._next_trial_at else HALF_OPEN
 
     def try_now(self, now: float) -> bool:
         """Whether a trial call may be made now, while the breaker is not closed.
 
         After True, the trial has to be made, and ended by `record_success`, `record_failure` or `give_up`.
         """
-        if self._trial or now < self._until:
+        if self._trial_in_progress or now < self._next_trial_at:
             return False
-        self._trial = True
+        self._trial_in_progress = True
         return True
 
     def wait(self, now: float) -> float:
         """Seconds after which a refused call should be retried."""
-        return max(self._until - now, FIRST_SECONDS / 4)
+        return max(self._next_trial_at - now, FIRST_SECONDS / 4)
 
-    def why(self) -> str:
+    def describe_failures(self) -> str:
         return f"{self._failures} calls failed in a row, the last because {self._last_reason}"
 
     @property
@@ -110,7 +110,7 @@ class Breaker:
         self._failures = self._transport_failures = 0
         self._timed_out_tools.clear()
         self._open_for = 0.0
-        self._trial = False
+        self._trial_in_progress = False
         self.closed = True
         self.troubled = False
 
@@ -128,7 +128,7 @@ class Breaker:
         elif len(self._timed_out_tools) < MAX_FAILURES:
             self._timed_out_tools.add(tool)
         self._last_reason = without_address(error)
-        self._trial = False
+        self._trial_in_progress = False
         if self.closed and (self._failures < MAX_FAILURES or self.undecided):
             return False
         return self._open_breaker(now)
@@ -138,16 +138,16 @@ class Breaker:
         if not self.closed and not trial:
             return False
         self._last_reason += ", and the server did not answer a ping either"
-        self._trial = False
+        self._trial_in_progress = False
         return self._open_breaker(now)
 
     def _open_breaker(self, now: float) -> bool:
         self._open_for = min(self._open_for * 2, MAX_SECONDS) if self._open_for else FIRST_SECONDS
-        self._until = now + self._open_for * (1.0 - self._random() / 5)
-        self.opened += self.closed
+        self._next_trial_at = now + self._open_for * (1.0 - self._random() / 5)
+        self.opened_total += self.closed
         self.closed = False
         return True
 
     def give_up(self) -> None:
         """End a trial without an outcome; the next call is a trial again."""
-        self._trial = False
+        self._trial_in_progress = False

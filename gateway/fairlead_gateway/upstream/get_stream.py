@@ -34,8 +34,8 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class GetStream:
-    """Reads the stream of one session. GETs and responses are sent over `pool`. `complete_elicitation` is called with
-    the end of an elicitation.
+    """Reads the stream of one session. GETs and responses are sent over `pool`. `complete_elicitation` is called when
+    the server sends `notifications/elicitation/complete`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GetStream:
         self._cursor: Cursor | None = None
 
     async def run(self) -> None:
-        """Read the stream until the server answers that it offers none, or none any more."""
+        """Read the stream until the server answers that it offers no stream, or no longer offers one."""
         clock = self._pool.clock
         backoff, refused = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
         try:
@@ -79,7 +79,7 @@ class GetStream:
     async def _authorize(self, refused: bytes) -> bytes | None:
         """`Authorization` header line of the next GET; None if the client has to send a new token first."""
         try:
-            return await self._session.authorization.valid(self._pool.clock() + POST_SECONDS, refused)
+            return await self._session.authorization.valid_line(self._pool.clock() + POST_SECONDS, refused)
         except McpError:
             return None
 
@@ -122,9 +122,11 @@ class GetStream:
         return False
 
     def _complete_elicitation(self, params: Raw) -> None:
-        """Forward the end of an elicitation: a client that got the error -32042 no longer has a call in progress."""
+        """Forward the notification that an elicitation is complete: a client that got the error -32042 no longer has a
+        call in progress.
+        """
         client = self._session.client
-        if client is not None and not client.passing and url_elicitation.declares_urls(client.features):
+        if client is not None and not client.is_transient and url_elicitation.declares_urls(client.features):
             self._complete(client.session, params)
 
     def _answer(self, body: bytes) -> None:
@@ -145,4 +147,4 @@ def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, 
     if retry is not None and ended_well:
         backoff.failures = 0
         return least
-    return max(backoff.after(lived), least)
+    return max(backoff.delay_after(lived), least)

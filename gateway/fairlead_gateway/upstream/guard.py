@@ -30,7 +30,7 @@ FRESH_SECONDS: Final = 3.0
 SWEEP_SECONDS: Final = 0.02
 """Shortest interval of checks for expired calls in the queue."""
 MAX_SWEEP_SECONDS: Final = 0.1
-"""Longest such interval, because a call that is queued later may have an earlier deadline."""
+"""Longest interval of these checks, because a call that is queued later may have an earlier deadline."""
 RETRY_BUDGET: Final = 10.0
 """Largest number of retries in reserve."""
 RETRY_EARNED: Final = 0.1
@@ -67,8 +67,9 @@ class Timing:
 class Guard(ports.AdmissionGuard):
     """Limits, queue, circuit breaker and retry budget of one server.
 
-    `lost` is called with the reason each time that the server cannot be reached or drops a connection during a call.
-    With `sharing`, all replicas share the rate limit. Without `ping`, timeouts of a single tool never open the breaker.
+    `on_unreachable` is called with the reason each time that the server cannot be reached or drops a connection during
+    a call. With `sharing`, all replicas share the rate limit. Without `ping`, timeouts of a single tool never open the
+    breaker.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class Guard(ports.AdmissionGuard):
         timing: Timing,
         *,
         sharing: Sharing | None = None,
-        lost: Callable[[str], None] = lambda reason: None,
+        on_unreachable: Callable[[str], None] = lambda reason: None,
         ping: Ping | None = None,
     ) -> None:
         self.name = name
         self._ping = ping
         self._pinging = False
-        self._on_unreachable = lost
+        self._on_unreachable = on_unreachable
         self.breaker = Breaker(timing.random)
         self.random = timing.random
         self.clock = timing.clock
@@ -237,7 +238,7 @@ class Guard(ports.AdmissionGuard):
     def _on_breaker_opened(self, *, was_closed: bool) -> None:
         self._refuse_waiting()
         if was_closed:
-            log.warning("Server %s is not called for a while: %s", self.name, self.breaker.why())
+            log.warning("Server %s is not called for a while: %s", self.name, self.breaker.describe_failures())
 
     def _start_ping(self, *, trial: bool) -> bool:
         """Ping the server after timeouts of a single tool; False if no ping is possible or one is in progress."""
@@ -281,7 +282,7 @@ class Guard(ports.AdmissionGuard):
         raise self._breaker_error(now)
 
     def _breaker_error(self, now: float) -> AdmissionRefused:
-        text = f"the server {self.name} is not called for a while: {self.breaker.why()}"
+        text = f"the server {self.name} is not called for a while: {self.breaker.describe_failures()}"
         return AdmissionRefused(text, code=BREAKER_OPEN, retry_after=self.breaker.wait(now))
 
     def _take_from_rate(self, now: float) -> None:

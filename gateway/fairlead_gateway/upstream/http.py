@@ -78,7 +78,9 @@ class HttpAccess:
     max_sessions: int = MAX_SESSIONS
     """Limit on the sessions with a legacy server."""
     complete_elicitation: CompleteElicitation = forward_nothing
-    """Forwards the end of an elicitation between the calls of a client."""
+    """Forwards the notification that an elicitation is complete to the client, if the server sends it while no call of
+    the client is running.
+    """
     arguments: dict[str, dict[str, str]] = field(default_factory=dict)
     """Secret arguments of tools. Calls contain them already; here they serve to mask errors."""
 
@@ -163,7 +165,7 @@ class HttpUpstream(Upstream):
         call = HttpCall(self, request, sink)
         client = request.client
         if self._modern and (client is None or self._no_legacy):
-            if request.instance is None and request.method != LISTEN:
+            if request.affinity_tag is None and request.method != LISTEN:
                 call.data = self._modern_data(request)
                 pool = self.pool
                 if self._pools.spread:
@@ -213,7 +215,7 @@ class HttpUpstream(Upstream):
             self._send_in(call, session)
 
     def send_to_other_pod(self, call: HttpCall) -> bool:
-        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
+        """Eject the pod that a call cannot connect to, and send the call to another pod; False if there is none."""
         pod = call.pod
         if pod is None or call.cancelled or not self._pools.eject(pod):
             return False
@@ -262,7 +264,7 @@ class HttpUpstream(Upstream):
         mask = self.mask
         for line in lines:
             if line:
-                mask = mask.adding(line.decode("latin-1").partition(": ")[2].strip())
+                mask = mask.with_value(line.decode("latin-1").partition(": ")[2].strip())
         return mask
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
@@ -299,7 +301,7 @@ class HttpUpstream(Upstream):
         self.sessions.spread()
         # calls that still wait for a connection are sent again, each to a picked pod: self.pool may connect to any pod,
         # but a shared legacy session now belongs to one
-        for call in self.pool.outstanding():
+        for call in self.pool.outstanding_exchanges():
             if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 
@@ -354,9 +356,9 @@ class HttpUpstream(Upstream):
         return b"".join((*headers, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
-        """Send a request to the pod of its instance, or a `subscriptions/listen` over the control pool."""
-        if request.instance is not None:
-            pools = await self._pools.pools_for_tag(request.instance)
+        """Send a request to the pod that its affinity tag names, or a `subscriptions/listen` over the control pool."""
+        if request.affinity_tag is not None:
+            pools = await self._pools.pools_for_tag(request.affinity_tag)
         else:
             pools = self._pools.pools_at(None)
         if not call.cancelled:

@@ -148,7 +148,9 @@ class HttpCall(Call):
                 self._upstream.notify_cancelled(self, session)
 
     def withdraw_from_pod(self) -> bool:
-        """Take the call back, to send it again; False if its pod may be executing it and it must not be repeated."""
+        """Cancel the call so that it can be sent to another pod; False if it is over, or was sent and must not be
+        repeated.
+        """
         pool, session, was_sent = self.pool, self.session, self.connection is not None
         if self.over or pool is None:
             return False
@@ -287,7 +289,7 @@ class HttpCall(Call):
         assert self.session is not None
         last = self._rest_lines[-1] if refused else b""
         try:
-            line = await self.session.authorization.valid(self.request.deadline, last)
+            line = await self.session.authorization.valid_line(self.request.deadline, last)
         except McpError as error:
             text = f"the rest of the answer cannot be fetched: {error}"
             raise ConnectionLost(text, sent=True, received=True) from error

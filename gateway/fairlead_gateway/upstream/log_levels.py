@@ -1,8 +1,9 @@
 """Log level of one legacy session with a server, computed from the levels of its clients (MCP 2025-11-25, "Logging").
 
-Pure module. A server has one log level per session. All clients without a session of their own at the server share one.
-Its level is the least severe level that any of them has recently requested, and never more severe than the default,
-which clients without a level expect. `calls.questions.message_relay` filters the messages for each client.
+Pure module. A server has one log level per session. All clients without a session of their own at the server share a
+session. The level of the shared session is the least severe level that any of its clients has recently requested, and
+never more severe than the default, which clients without a level expect. `calls.questions.message_relay` filters the
+messages for each client.
 """
 
 from __future__ import annotations

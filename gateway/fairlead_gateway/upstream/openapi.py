@@ -144,7 +144,7 @@ class OpenApiUpstream(Upstream):
             operation, arguments, target.path, credential, added=token.decode("latin-1").partition(":")[0]
         )
         path = operation.path if has_secrets else built.target.partition(b"?")[0].decode()
-        mask = self._mask.adding(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
+        mask = self._mask.with_value(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
 
         def read(answer: Answer) -> ApiResult | LargeAnswer:
             try:

@@ -109,19 +109,19 @@ class ServerCredentials(CallCredentials):
         person = self.person(identity)
         if not self.consents:
             return person
-        token = self._source.cached(TokenSubject(person)) if person else None
+        token = self._source.find_cached(TokenSubject(person)) if person else None
         return None if token is None else person + token.header_line
 
-    def cached(self, identity: Identity) -> CallCredential | None:
+    def find_cached(self, identity: Identity) -> CallCredential | None:
         if not (self.exchanges or self.consents):
-            token = self._source.cached(GATEWAY)
+            token = self._source.find_cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
         try:
             subject = self._subject_of(identity)
         except GrantFailed as failure:
             self._observe(identity, failure, 0.0)
             raise
-        token = self._source.cached(subject)
+        token = self._source.find_cached(subject)
         return None if token is None else CallCredential(subject.person, token)
 
     async def acquire(
@@ -139,14 +139,14 @@ class ServerCredentials(CallCredentials):
             self._observe(self._caller(identity), failure, self._monotonic() - began)
             raise
 
-    def refusal(self, identity: Identity, challenge: Challenge) -> McpError:
+    def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
         if self.consents and failure.cause == TOKEN_REFUSED:
             self._source.note_refusal(self.person(identity))
         self._observe(self._caller(identity), failure, 0.0)
         return failure
 
-    def granted(self, subject: TokenSubject, seconds: float) -> None:
+    def report_grant(self, subject: TokenSubject, seconds: float) -> None:
         """Report a grant that gave a token after `seconds`."""
         # a grant belongs to no single call; the caller reported is the one whose token was exchanged, if still stored
         self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
@@ -177,7 +177,7 @@ class ServerCredentials(CallCredentials):
         elif self.exchanges:
             person = self.person(identity)
             if identity.expires_at <= self._clock():  # the request is a stream or task, which outlives its first token
-                token = self._source.cached(TokenSubject(person))
+                token = self._source.find_cached(TokenSubject(person))
                 if token is not None and (refused is None or token.value != refused.token.value):
                     return CallCredential(person, token)
             identity = self._newest_of(identity, person)
@@ -205,12 +205,12 @@ class ServerCredentials(CallCredentials):
         return CallCredential(subject.person, token)
 
     async def valid_line(self, person: bytes, deadline: float, refused: bytes = b"") -> bytes:
-        token = self._source.cached(TokenSubject(person))
+        token = self._source.find_cached(TokenSubject(person))
         if token is not None and token.header_line != refused:
             return token.header_line
         identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF
         if identity is None or identity.expires_at <= self._clock():
-            raise self._expired()  # not observed, because no call fails by it
+            raise self._expired_error()  # not observed, because no call fails by it
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
         return credential.line
 
@@ -279,7 +279,7 @@ class ServerCredentials(CallCredentials):
         if identity.expires_at > now:
             return identity
         if newest.expires_at <= now:
-            raise self._expired()
+            raise self._expired_error()
         return newest
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
@@ -295,7 +295,7 @@ class ServerCredentials(CallCredentials):
         self._drop_expired(self._clock())
         return newest
 
-    def _expired(self) -> GrantFailed:
+    def _expired_error(self) -> GrantFailed:
         sentence = self._sentence("the caller's token has expired", "sign in again")
         return GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
 

@@ -90,7 +90,7 @@ class _Session:
         self.subscriptions = 0
         """Resources that the client is subscribed to."""
         self.counted_for_tasks = False
-        """Whether the session is counted in `PerClientUpstream._with_tasks`."""
+        """Whether the session is counted in `PerClientUpstream._task_sessions`."""
 
     @property
     def has_tasks(self) -> bool:
@@ -124,7 +124,7 @@ class PerClientUpstream(Upstream):
         self._max_sessions = max_sessions
         self._in_use = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
-        self._finished: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
+        self._finished_sessions: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
         """Persistent sessions without a client whose tasks have ended."""
         self._count = itertools.count(1).__next__
         self._sessions: OrderedDict[_Session, None] = OrderedDict()
@@ -137,7 +137,7 @@ class PerClientUpstream(Upstream):
         """Sessions with the credential of a user, by user."""
         self._temporary = 0
         """Number of temporary sessions, which end with their request."""
-        self._with_tasks = 0
+        self._task_sessions = 0
         """Number of sessions without a client that have an open task, or a request in progress that may create one."""
         self._closing = TaskSet()
         self._closed = False
@@ -151,7 +151,7 @@ class PerClientUpstream(Upstream):
         """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
         reserved for calls.
         """
-        return self._with_tasks < max(1, self._max_sessions // 2)
+        return self._task_sessions < max(1, self._max_sessions // 2)
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -164,7 +164,7 @@ class PerClientUpstream(Upstream):
         # the request gets an id from the client's own upstream, which also numbers its handshake
         client = request.client
         client_session = request.session if client is None else client.session
-        if client is not None and client.passing:
+        if client is not None and client.is_transient:
             client_session = None
         try:
             session = self._enter_session(
@@ -208,7 +208,7 @@ class PerClientUpstream(Upstream):
         for session in list(self._sessions):
             self._retire(session)
         self._idle.close()
-        self._finished.close()
+        self._finished_sessions.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     # Interface for calls
@@ -230,7 +230,7 @@ class PerClientUpstream(Upstream):
             if session.counted_for_tasks:
                 self._uncount_tasks(session)
         if session.client is None and not session.has_tasks and not session.awaits_answers:
-            self._finished.mark_idle(session)
+            self._finished_sessions.mark_idle(session)
         elif not session.subscriptions:  # a session with subscriptions receives updates without any request
             self._idle.mark_idle(session)
 
@@ -340,13 +340,13 @@ class PerClientUpstream(Upstream):
             self._sessions.move_to_end(session)
         if request.tasks and session.client is None and not session.counted_for_tasks:
             session.counted_for_tasks = True
-            self._with_tasks += 1
+            self._task_sessions += 1
         if request.method == SUBSCRIBE:
             session.subscriptions += 1
         elif request.method == UNSUBSCRIBE:
             session.subscriptions = max(session.subscriptions - 1, 0)
         self._idle.mark_used(session)
-        self._finished.mark_used(session)
+        self._finished_sessions.mark_used(session)
         session.busy += 1
         return session
 
@@ -354,7 +354,7 @@ class PerClientUpstream(Upstream):
         """The open session that a request belongs to; None if there is none. A session of the client with another
         credential is ended. Raises RpcError if the request names a process of another user.
         """
-        session = None if request.instance is None else self._processes.get(request.instance)
+        session = None if request.affinity_tag is None else self._processes.get(request.affinity_tag)
         if session is not None:
             if not self._may_use(session, request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
@@ -412,7 +412,7 @@ class PerClientUpstream(Upstream):
     def _retire(self, session: _Session) -> None:
         session.ended = True
         self._idle.mark_used(session)
-        self._finished.mark_used(session)
+        self._finished_sessions.mark_used(session)
         self._sessions.pop(session, None)
         sessions = self._persons.get(session.person)
         if sessions is not None:
@@ -435,7 +435,7 @@ class PerClientUpstream(Upstream):
 
     def _uncount_tasks(self, session: _Session) -> None:
         session.counted_for_tasks = False
-        self._with_tasks -= 1
+        self._task_sessions -= 1
 
 
 def _task_id(request: UpstreamRequest) -> str:

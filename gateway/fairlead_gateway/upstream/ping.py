@@ -14,7 +14,7 @@ from fairlead_mcp.errors import ConnectFailed, McpError
 
 PING_SECONDS: Final = 5.0
 MAX_BYTES: Final = 1 << 20
-"""Limit on the bytes of an answer; that of `server/discover` has the server's instructions."""
+"""Limit on the bytes of an answer; the answer to `server/discover` contains the server's instructions."""
 
 
 class Pinger:

@@ -113,7 +113,7 @@ class PodPools:
         self.health = health
         # random, so that gateways and sessions do not all start with the same pod
         self._next_turn = random.randrange(1 << 16)
-        self._pinned: OrderedDict[Address, Pools] = OrderedDict()
+        self._pinned_pools: OrderedDict[Address, Pools] = OrderedDict()
         self._work = TaskSet()
         self._timer: asyncio.TimerHandle | None = None
         self._check_due_at = 0.0
@@ -126,7 +126,7 @@ class PodPools:
         self._pods: list[ServerPod] = []
         self._receiving: list[ServerPod] = []
         """Pods that get new calls; never empty once `spread` is true."""
-        self.pools_of_any_pod = self._make(self._resolved)
+        self.pools_of_any_pod = self._make(self._resolve_in_turn)
         self._clock = self.pools_of_any_pod.calls.clock
 
     def pick(self) -> ServerPod:
@@ -157,17 +157,17 @@ class PodPools:
         """Pools of the pod at `address`; for None, the pools for a new call."""
         if address is None:
             return self.pick().pools if self.spread else self.pools_of_any_pod
-        pools = self._pinned.get(address)
+        pools = self._pinned_pools.get(address)
         if pools is not None:
-            self._pinned.move_to_end(address)
+            self._pinned_pools.move_to_end(address)
             return pools
 
-        async def only(host: str, port: int) -> list[Address]:
+        async def resolve_to_pod(host: str, port: int) -> list[Address]:
             return [address]
 
-        pools = self._pinned[address] = self._make(only)
-        if len(self._pinned) > MAX_PINNED:
-            _, oldest = self._pinned.popitem(last=False)
+        pools = self._pinned_pools[address] = self._make(resolve_to_pod)
+        if len(self._pinned_pools) > MAX_PINNED:
+            _, oldest = self._pinned_pools.popitem(last=False)
             self._work.start(_close(oldest, RETIRE_SECONDS), "close pinned")
         return pools
 
@@ -198,7 +198,7 @@ class PodPools:
         if self._timer is None:
             self._schedule_check(CHECK_SECONDS)
         log.warning("Pod %s of %s does not answer: new calls go to other pods until it does", pod.address[0], self.host)
-        self._listener.on_pod_ejected(pod, pod.pools.calls.outstanding())
+        self._listener.on_pod_ejected(pod, pod.pools.calls.outstanding_exchanges())
         return True
 
     async def aclose(self) -> None:
@@ -208,19 +208,19 @@ class PodPools:
             self._timer.cancel()
         await self._work.cancel()
         await asyncio.gather(
-            self.pools_of_any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values())
+            self.pools_of_any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned_pools.values())
         )
 
     def all_calls(self) -> list[Pool]:
         """The call pools of all pods."""
-        return [self.pools_of_any_pod.calls, *(pools.calls for pools in list(self._pinned.values()))]
+        return [self.pools_of_any_pod.calls, *(pools.calls for pools in list(self._pinned_pools.values()))]
 
     # Internals
 
     def _make(self, resolve: Resolve) -> Pools:
         return Pools(self._pool(resolve, self._limit), self._pool(resolve, MAX_CONTROL))
 
-    async def _resolved(self, host: str, port: int) -> list[Address]:
+    async def _resolve_in_turn(self, host: str, port: int) -> list[Address]:
         """Addresses of all pods, in the order in which to try them."""
         addresses = sorted(await self._resolve(host, port))
         self._update_pods(addresses)
@@ -312,10 +312,10 @@ class PodPools:
 
     async def _ping(self, pod: ServerPod, since: float) -> None:
         """Ping a pod that was silent since `since`, and eject it if it does not answer."""
-        health, asked_at = pod.health, self._clock()
+        health, pinged_at = pod.health, self._clock()
         try:
             data = self._listener.ping_data(pod)
-            await pod.pools.control.exchange(data, deadline=asked_at + PING_SECONDS, max_bytes=MAX_PING_BYTES)
+            await pod.pools.control.exchange(data, deadline=pinged_at + PING_SECONDS, max_bytes=MAX_PING_BYTES)
         except McpError as error:  # other errors come from an answer, or from the gateway
             alive = not isinstance(error, Timeout | ConnectionLost | ConnectFailed)
         else:
@@ -324,12 +324,12 @@ class PodPools:
             health.pinging = False
         now = self._clock()
         if alive:
-            if pod.pools.calls.activity().oldest <= asked_at:
+            if pod.pools.calls.activity().oldest <= pinged_at:
                 self.health.concurrent = True
             health.record_answer(now)
             if health.ejected:
                 self._readmit(pod, now)
-        elif now - asked_at > PING_SECONDS + STALLED_SECONDS:
+        elif now - pinged_at > PING_SECONDS + STALLED_SECONDS:
             pass  # the event loop stalled, so the answer may be in a buffer
         elif health.ejected:
             health.eject(now, since, self.health.random())

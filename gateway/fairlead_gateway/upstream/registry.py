@@ -104,8 +104,8 @@ class _Entry(msgspec.Struct):
 class Registry:
     """Owner of all upstreams and their guards.
 
-    `lost` is called with the reason each time that a server cannot be reached. With `sharing`, all replicas share the
-    rate limits.
+    `on_unreachable` is called with the reason each time that a server cannot be reached. With `sharing`, all replicas
+    share the rate limits.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Registry:
         *,
         shares: ShareCounts | None,
         sharing: Sharing | None,
-        lost: Callable[[ServerKey, str], None],
+        on_unreachable: Callable[[ServerKey, str], None],
     ) -> None:
         self.factory = UpstreamFactory(access, settings, shares)
         self._credentials = access.credentials
@@ -123,7 +123,7 @@ class Registry:
         self._settings = settings
         self._sharing = sharing
         self._resolve = access.resolve
-        self._lost = lost
+        self._on_unreachable = on_unreachable
         self._keep_tokens = access.keep_tokens
         self._observe_grant = access.observe_grant
         self._forget_grants = access.forget_grants
@@ -203,7 +203,7 @@ class Registry:
             await entry.connection.credentials.review(person, in_use=in_use)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
-        """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
+        """Create upstreams of new servers, replace changed ones, and retire the upstreams of removed servers.
 
         A server that cannot be reached does not delay the others.
         """
@@ -277,7 +277,7 @@ class Registry:
             bounds,
             Timing(loop.call_later),
             sharing=self._sharing,
-            lost=lambda reason: self._lost(key, reason),
+            on_unreachable=lambda reason: self._on_unreachable(key, reason),
             ping=Pinger(lambda: self.upstream(key), self._client, time.monotonic, PING_SECONDS),
         )
 
@@ -316,7 +316,7 @@ class Registry:
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are created after the source
-            credentials.granted(subject, seconds)
+            credentials.report_grant(subject, seconds)
 
         access = token_access(
             endpoint,

@@ -1,7 +1,7 @@
 """Access tokens for the gateway's own messages in a legacy session: answers to the server, cancellations, GETs, log
 levels, and the end of the session.
 
-Such a message may be sent minutes after the request that it belongs to. By then, the request's token may have expired.
+These messages may be sent minutes after the request that they belong to, when the request's token may have expired.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class SessionAuthorization:
         """Header line of the session's last request."""
 
     def freeze(self) -> None:
-        """Stop acquiring tokens, because a new one may belong to another account than the session."""
+        """Stop acquiring tokens, because a new token may belong to another account than the session."""
         self._credentials = None
 
-    async def valid(self, deadline: float, refused: bytes = b"") -> bytes:
+    async def valid_line(self, deadline: float, refused: bytes = b"") -> bytes:
         """Header line with a valid token. If none is cached, a token is acquired. `deadline` is in seconds of the
         monotonic clock; `refused` is a line that the server answered with 401.
 

@@ -1,7 +1,8 @@
-"""Sessions with one legacy server over HTTP: a shared one at each pod, and one for each client with capabilities.
+"""Sessions with one legacy server over HTTP: a shared session at each pod, and a session for each client with
+capabilities.
 
 At a server with access tokens per call, only the clients of one user share a session, because servers bind sessions to
-users. Such a session ends when it is idle.
+users. The session of a user ends when it is idle.
 
 A client with capabilities (sampling, elicitation, roots) needs a session that declares them, so that the server can
 send requests to the client during a call. The session stays open for a while after the client's requests: many servers
@@ -69,7 +70,9 @@ class RequestForm(NamedTuple):
     credentials: CallCredentials | None
     """Access tokens per request; None if `head` contains the credential."""
     complete_elicitation: CompleteElicitation
-    """Forwards the end of an elicitation between the calls of a client."""
+    """Forwards the notification that an elicitation is complete to the client, if the server sends it while no call of
+    the client is running.
+    """
 
 
 class ServerSessions:

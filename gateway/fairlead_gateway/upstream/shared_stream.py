@@ -95,7 +95,7 @@ class ClientStream:
             self._active_sinks = [other for other in self._active_sinks if other is not sink]
 
     async def _set_level(self, stream: StreamClient, level: str, deadline: float) -> None:
-        agreed = await stream.ready(deadline)
+        agreed = await stream.wait_until_ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
         if self._stream_number != stream.starts:
@@ -160,15 +160,15 @@ class StreamUpstream(Upstream):
         with self.limit:
             stream = self.stream()
             if stream.negotiated is None:
-                await stream.ready(sink.wait_for_start(request.deadline))
-                request = request.until(sink.process_started(request.deadline))
+                await stream.wait_until_ready(sink.wait_for_start(request.deadline))
+                request = request.with_deadline(sink.process_started(request.deadline))
             process, is_own = None, self.client_stream is not None
-            about_task = request.instance is not None and is_about_task(request)
+            about_task = request.affinity_tag is not None and is_about_task(request)
             if request.tasks or about_task or is_own:
-                await stream.ready(request.deadline)
+                await stream.wait_until_ready(request.deadline)
                 process = stream.process
             # another process may have another task with the same id
-            if about_task and process not in (None, request.instance):
+            if about_task and process not in (None, request.affinity_tag):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             if self.client_stream is None:
                 result = await request_over(stream, request, sink)

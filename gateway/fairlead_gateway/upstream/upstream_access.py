@@ -44,7 +44,9 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     forget_grants: Callable[[ServerKey], None] = lambda _: None
     """Called when a server's credentials are replaced or removed: earlier outcomes say nothing about the new ones."""
     complete_elicitation: CompleteElicitation = forward_nothing
-    """Forwards the end of an elicitation between the calls of a client."""
+    """Forwards the notification that an elicitation is complete to the client, if the server sends it while no call of
+    the client is running.
+    """
     is_own_audience: Callable[[str], bool] = lambda _: False
     """Whether this gateway accepts tokens of an audience."""
     links: SignInLinks

@@ -124,7 +124,9 @@ class UpstreamFactory:
                 person_key = line_value(line) if line else ""
                 sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
                 opener = TcpOpener(endpoint.host, endpoint.port, credential.token, key=sent, resolve=self._resolve(key))
-                return self._linked(key, config, opener, ClientStream(features), Mask(credential).adding(person_key))
+                return self._linked(
+                    key, config, opener, ClientStream(features), Mask(credential).with_value(person_key)
+                )
 
             return self._per_client(key, config, of_person)
         make = await (
@@ -241,8 +243,8 @@ class UpstreamFactory:
         side = ClientSide(self._client)
         if client is not None:
             side = ClientSide(self._client, client.offering, client.relay)
-        starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-        policy = StreamPolicy(modern=config.traits.modern, idle=idle, open_seconds=starts)
+        open_seconds = START_SECONDS if opener.starts_process else OPEN_SECONDS
+        policy = StreamPolicy(modern=config.traits.modern, idle=idle, open_seconds=open_seconds)
         link = StreamClient(str(key), opener, policy, side=side)
         return LinkUpstream(link, config.traits, client_stream=client, mask=mask)
 

@@ -96,7 +96,7 @@ class HttpChannel:
         self.redirected = False
         """Whether the server redirected to the same URL with a trailing slash, or without it."""
         self._headers = headers
-        self._aim(target)
+        self._set_target(target)
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
@@ -106,7 +106,7 @@ class HttpChannel:
         era = self.negotiated.protocol_version if self.negotiated else "not negotiated"
         return f"<HttpChannel {self._target.authority.decode()} {era}>"
 
-    def _aim(self, target: Target) -> None:
+    def _set_target(self, target: Target) -> None:
         self._target = target
         self._head = target.head(headers=self._headers)
         self._delete_head = target.head(b"DELETE", self._headers)
@@ -147,7 +147,7 @@ class HttpChannel:
         agreed = self.negotiated or await self.connect(deadline)
         ident = self._next_id()
         if agreed.era is Era.MODERN:
-            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced), self._client)
+            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced_lists), self._client)
             body = jsonrpc.request(ident, method, params)
             data = with_body(self._head + self._modern_lines(method, params), body)
         else:
@@ -251,7 +251,7 @@ class HttpChannel:
             return answer
         if not self.redirected:
             self.redirected = True
-            self._aim(moved)
+            self._set_target(moved)
         return await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
 
     async def _post_to(self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool) -> Answer:

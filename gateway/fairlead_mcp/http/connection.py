@@ -111,10 +111,10 @@ class Connection(asyncio.Protocol):
         "_fields",
         "_head_done",
         "_header_count",
-        "_holds",
         "_known_head",
         "_owner",
         "_parser",
+        "_pause_count",
         "_received",
         "_reusable",
         "_size",
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         """Bytes of the current answer outside of its body, less `CHUNK_BYTES` per chunk."""
         self._drained = 0
         self._known_head: KnownHead | None = None
-        self._holds = 0
+        self._pause_count = 0
         """Number of parties that have paused reading."""
         self._arrival: Arrival | None = None
 
@@ -213,13 +213,13 @@ class Connection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Stop reading until `resume_reading`, when the consumer is too slow. No-op on a closed connection."""
-        self._holds += 1  # a slow client and a memory budget may both pause it: reading resumes when neither does
+        self._pause_count += 1  # a slow client and a memory budget may both pause it: reading resumes when neither does
         if self._transport is not None and self.usable:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        self._holds -= 1
-        if not self._holds and self._transport is not None and self.usable:
+        self._pause_count -= 1
+        if not self._pause_count and self._transport is not None and self.usable:
             self._transport.resume_reading()
 
     @property
@@ -276,7 +276,7 @@ class Connection(asyncio.Protocol):
         call, self.call = self.call, None
         if call is None:
             return
-        self._mark(call)
+        self._store_cursor(call)
         if self._until_eof and exc is None:
             now = self._owner.clock()
             call.take_answer(self._answer(self._join_body(), self.sent_at, now, reused=self.served > 0))
@@ -384,8 +384,8 @@ class Connection(asyncio.Protocol):
                 call.take_answer(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
                 self._uncount(arrival)
                 return
-        if events.pending > SMALL or self._arrival is not None:
-            self._count(events.pending)
+        if events.pending_bytes > SMALL or self._arrival is not None:
+            self._count(events.pending_bytes)
 
     def _count(self, size: int) -> None:
         """Report `size` as the bytes received so far of an incomplete answer."""
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol):
         """Finish an exchange whose message is complete, without bytes after it."""
         self.draining = False
         if self.call is not None:
-            self._mark(self.call)
+            self._store_cursor(self.call)
             self._hand_over(self.call, self._join_body())
         else:
             self._hand_back(self._owner.clock())
@@ -415,7 +415,7 @@ class Connection(asyncio.Protocol):
     def _hand_over(self, call: Call, data: bytes, start: int = 0, *, is_known: bool = False) -> None:
         """Return the connection to the pool, then pass the answer, whose body begins at `start`, to the call.
 
-        `is_known` says that the head is that of the previous answer, so that only the body is new.
+        `is_known` says that the head equals the head of the previous answer, so that only the body is new.
         """
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
@@ -434,7 +434,7 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    def _mark(self, call: Call) -> None:
+    def _store_cursor(self, call: Call) -> None:
         """Store in the call the event ID from which its interrupted stream can be resumed."""
         events = self._events
         if events is not None and events.last_id:

@@ -33,16 +33,16 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
 """Resolves a host name, with the port, to the addresses to try, in order."""
 NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 """Reverse lookup of an address (PTR, RFC 1035 section 3.5); empty without a name."""
-PATIENCE: Final = 1.0
+RESOLVER_SECONDS: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
-REMEMBERED: Final = 300.0
-"""Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""
-GRACE: Final = 4.5
+CACHE_SECONDS: Final = 300.0
+"""Seconds for which addresses are cached; limited, as a pod's address may later belong to another pod."""
+UNKNOWN_NAME_SECONDS: Final = 4.5
 """Seconds for which an unknown name is looked up again.
 
 If a name is looked up before the server's first pod is ready, a replica of CoreDNS caches for 5 s that the name does
-not exist, while another replica may have it. GRACE is less than the 5 s that a `Pool` waits for the resolver, so that
-the resolver's error is shown instead of a timeout.
+not exist, while another replica may have it. The limit is less than the 5 s that a `Pool` waits for the resolver, so
+that the resolver's error is shown instead of a timeout.
 """
 _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 0.8
@@ -164,27 +164,27 @@ async def resolve_by_dns(host: str, port: int) -> list[Address]:
 
 
 async def name_by_dns(address: str) -> str:
-    """Look up the name of an address by the system's resolver; empty without one, or after `PATIENCE`."""
+    """Look up the name of an address by the system's resolver; empty without one, or after `RESOLVER_SECONDS`."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(RESOLVER_SECONDS):
             answers = await _look_up_name(address, 0)
     except (OSError, UnicodeError):  # a TimeoutError is an OSError
         return ""
     return str(answers[0][0])
 
 
-class RememberedNames:
+class CachedNames:
     """Resolver with a cache for outages: it returns the last addresses of a name when `resolve` does not answer.
 
-    An unknown name is looked up again until `GRACE` seconds after its first failure, and later fails at once. `clock`
-    is in seconds.
+    An unknown name is looked up again for `UNKNOWN_NAME_SECONDS` after its first failure, and later fails at once.
+    `clock` is in seconds.
     """
 
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
         self._resolve = resolve
         self._clock = clock
-        self._remembered: dict[Address, tuple[float, list[Address]]] = {}
-        self._denied: dict[Address, float] = {}
+        self._remembered_addresses: dict[Address, tuple[float, list[Address]]] = {}
+        self._unknown_since: dict[Address, float] = {}
         """Time of the first failure of each unknown name."""
 
     async def __call__(self, host: str, port: int) -> list[Address]:
@@ -196,32 +196,32 @@ class RememberedNames:
                 addresses = await self._answer(host, port)
             except socket.gaierror:
                 now = self._clock()
-                if now + pause - self._denied.setdefault((host, port), now) > GRACE:
+                if now + pause - self._unknown_since.setdefault((host, port), now) > UNKNOWN_NAME_SECONDS:
                     raise
             else:
-                self._denied.pop((host, port), None)
+                self._unknown_since.pop((host, port), None)
                 return addresses
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
-        remembered = self._remembered.get((host, port))
+        remembered = self._remembered_addresses.get((host, port))
         try:
-            async with asyncio.timeout(None if remembered is None else PATIENCE):
+            async with asyncio.timeout(None if remembered is None else RESOLVER_SECONDS):
                 addresses = await self._resolve(host, port)
         except (socket.gaierror, TimeoutError) as error:
             if remembered is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
                 raise
             return remembered[1]
-        self._remembered[host, port] = (self._clock(), addresses)
+        self._remembered_addresses[host, port] = (self._clock(), addresses)
         return addresses
 
     def _forget(self) -> None:
         now = self._clock()
-        for key in [key for key, (at, _) in self._remembered.items() if now - at > REMEMBERED]:
-            del self._remembered[key]
-        for key in [key for key, at in self._denied.items() if now - at > REMEMBERED]:
-            del self._denied[key]
+        for key in [key for key, (at, _) in self._remembered_addresses.items() if now - at > CACHE_SECONDS]:
+            del self._remembered_addresses[key]
+        for key in [key for key, at in self._unknown_since.items() if now - at > CACHE_SECONDS]:
+            del self._unknown_since[key]
 
 
 class Dialer:

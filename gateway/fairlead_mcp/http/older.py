@@ -41,7 +41,7 @@ class OlderChannel:
         return self._http.redirected
 
     @property
-    def older(self) -> bool:
+    def speaks_sse(self) -> bool:
         """Whether the server speaks HTTP+SSE."""
         return self._older is not None
 

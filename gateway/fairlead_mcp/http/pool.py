@@ -14,7 +14,7 @@ bodies.
 - Redirects are returned like other answers, and no request is repeated. `ConnectionLost.keep_alive_race` says whether
   the caller should repeat an idempotent request.
 - **Use a request id only once per pool, and compare it with the answer's.** If a server answers twice, the second
-  answer may be taken for that of the next request; a caller that sees a foreign id must call `discard(answer)`.
+  answer may be taken for the answer to the next request; a caller that sees a foreign id must call `discard(answer)`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Pool(Owner):
                 latest = max(latest, connection.sent_at)
         return PoolActivity(oldest, answered_at, overtaken=latest > oldest, dialing=bool(self._waiting and self._dials))
 
-    def outstanding(self) -> list[Call]:
+    def outstanding_exchanges(self) -> list[Call]:
         """Return the exchanges in progress or waiting for a connection."""
         sent = [connection.call for connection in self._connections if connection.call is not None]
         return [*sent, *self._waiting]
@@ -320,7 +320,7 @@ class Pool(Owner):
             if connection.deadline > now:
                 first = min(first, connection.deadline)
             else:
-                connection.close(self._overdue(connection))
+                connection.close(self._overdue_error(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
             call.take_error(Timeout("no connection to the server became free in time", sent=False))
@@ -328,7 +328,7 @@ class Pool(Owner):
         if first < NEVER:
             self.watch(first)
 
-    def _overdue(self, connection: Connection) -> McpError:
+    def _overdue_error(self, connection: Connection) -> McpError:
         if connection.held_up:
             return HeldUp(
                 "the answer could not be read in time: slow clients leave too many bytes unread in the gateway"

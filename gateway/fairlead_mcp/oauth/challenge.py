@@ -50,7 +50,7 @@ class Challenge(msgspec.Struct, frozen=True):
         return self.error == INSUFFICIENT_SCOPE
 
     @property
-    def refusal(self) -> str:
+    def refusal_reason(self) -> str:
         """Why the server refuses the token: UNAUTHORIZED or INSUFFICIENT_SCOPE."""
         return INSUFFICIENT_SCOPE if self.lacks_scopes else UNAUTHORIZED
 

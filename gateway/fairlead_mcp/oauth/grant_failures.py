@@ -3,7 +3,7 @@ parameter.
 
 A failure is remembered for 1 s; this time doubles with each further failure, up to 5 s. Failures are remembered per
 person and scopes, or for everybody if the person is not the cause. A newer subject token of a person is tried at once,
-unless the failure is one for everybody.
+unless the failure applies to everybody.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class GrantFailures:
     def note_failure(self, key: RequestKey, subject: TokenSubject, error: GrantFailed) -> None:
         """Remember the failure of a grant."""
         if error.for_everybody:
-            self._everybody = self._next(self._everybody, subject, error)
+            self._everybody = self._next_failure(self._everybody, subject, error)
             return
         person, scopes = key
         failures = self._by_person.setdefault(person, OrderedDict())
         previous = failures.pop(scopes, None)
         if previous is not None and previous.subject != hash(subject.token):
             previous = None
-        failures[scopes] = self._next(previous, subject, error)
+        failures[scopes] = self._next_failure(previous, subject, error)
         self._by_person.move_to_end(person)
         if len(failures) > MAX_PER_PERSON:
             failures.popitem(last=False)
@@ -75,7 +75,7 @@ class GrantFailures:
             self._by_person.popitem(last=False)
 
     def note_success(self, key: RequestKey) -> None:
-        """Forget the failures for everybody, and those of this person and scopes."""
+        """Forget the failures for everybody, and the failures of this person and these scopes."""
         self._everybody = None
         person, scopes = key
         failures = self._by_person.get(person)
@@ -88,6 +88,6 @@ class GrantFailures:
         """Forget all failures of a person."""
         self._by_person.pop(person, None)
 
-    def _next(self, previous: _Failure | None, subject: TokenSubject, error: GrantFailed) -> _Failure:
+    def _next_failure(self, previous: _Failure | None, subject: TokenSubject, error: GrantFailed) -> _Failure:
         pause = FIRST_PAUSE if previous is None else min(2 * previous.pause, LONGEST_PAUSE)
         return _Failure(error.copy(), self._clock() + pause, pause, hash(subject.token))

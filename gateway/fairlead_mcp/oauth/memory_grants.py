@@ -49,7 +49,7 @@ class MemoryGrants(GrantStore):
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         return [(key, stored.grant) for key, stored in self._grants.items() if key.person == person]
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         keys = [key for key in self._grants if servers is None or key.server in servers]
         return [(key, self._grants[key].grant) for key in keys]
 

@@ -153,7 +153,7 @@ class GrantStore(Protocol):
         """All grants of a person."""
         ...
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         """All grants that can be read; with `servers`, only those for these servers (`GrantKey.server`)."""
         ...
 

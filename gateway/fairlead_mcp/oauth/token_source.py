@@ -1,7 +1,7 @@
 """Provides access tokens for one server: from the cache, or by a grant that all concurrent callers of a person share.
 
     source = TokenSource(settings, credential, access)
-    token = source.cached(subject) or await source.obtain(subject)
+    token = source.find_cached(subject) or await source.obtain(subject)
     ...                                                       # the server answers 401
     token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
 
@@ -103,10 +103,10 @@ class TokenSource:
         self._get = self._cache.get  # bound once for speed, because each call uses it
         self._failures = GrantFailures(access.max_tokens, access.monotonic)
         self._extra_scopes: OrderedDict[bytes, frozenset[str]] = OrderedDict()
-        """Scopes by person that are requested in addition to those of the settings: scopes that the server required and
-        the person got, and scopes that the server named with a 401.
+        """Scopes by person that are requested in addition to the scopes of the settings: scopes that the server
+        required and the person got, and scopes that the server named with a 401.
         """
-        self._refused: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._refused_tokens: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
         """Last refused new token of each person, with the monotonic time of the refusal."""
         self._pending: dict[RequestKey, _PendingGrant] = {}
         self._closed = False
@@ -120,7 +120,7 @@ class TokenSource:
     def __repr__(self) -> str:
         return f"<TokenSource of {self._access.server_url}: {len(self._cache)} tokens, {len(self._pending)} grants>"
 
-    def cached(self, subject: TokenSubject) -> AccessToken | None:
+    def find_cached(self, subject: TokenSubject) -> AccessToken | None:
         """The person's cached token; None if there is no valid one."""
         if self._for_gateway:
             return self._get(GATEWAY.person, GATEWAY.expires_at)
@@ -165,25 +165,25 @@ class TokenSource:
         """Record that the server refuses the person's token, although it is new."""
         entry = self._cache.entry(person)
         if entry is not None:
-            self._refused[person] = entry.token.value, self._access.monotonic()
-            self._refused.move_to_end(person)
-            if len(self._refused) > self._access.max_tokens:
-                self._refused.popitem(last=False)
+            self._refused_tokens[person] = entry.token.value, self._access.monotonic()
+            self._refused_tokens.move_to_end(person)
+            if len(self._refused_tokens) > self._access.max_tokens:
+                self._refused_tokens.popitem(last=False)
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
         """Why a person has to sign in before a call; empty if that is not necessary. `grant` is the stored grant."""
         if self.refuses(person):
             return f"{self._access.server} refuses the access tokens of your sign-in"
-        if self.cached(TokenSubject(person)) is not None or isinstance(self._grants, GrantFailed):
+        if self.find_cached(TokenSubject(person)) is not None or isinstance(self._grants, GrantFailed):
             return ""
         return self._grants.sign_in_problem(person, grant)
 
     def refuses(self, person: bytes) -> bool:
         """Whether the server has refused the person's newest token within the last REFUSED_SECONDS."""
-        value, at = self._refused.get(person, ("", 0.0))
+        value, at = self._refused_tokens.get(person, ("", 0.0))
         if not value or at + REFUSED_SECONDS <= self._access.monotonic():
             return False
-        token = self.cached(TokenSubject(person))
+        token = self.find_cached(TokenSubject(person))
         return token is None or token.value == value
 
     def forget(self, person: bytes) -> None:
@@ -191,7 +191,7 @@ class TokenSource:
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra_scopes.pop(person, None)
-        self._refused.pop(person, None)
+        self._refused_tokens.pop(person, None)
         if not isinstance(self._grants, GrantFailed):
             self._grants.forget(person)
         for key in [key for key in self._pending if key[0] == person]:
@@ -217,7 +217,7 @@ class TokenSource:
         has a token here, a token is being requested, or earlier tokens are `in_use` by open sessions with the server.
         Raises GrantStoreError if the store cannot be read; the method should then be called again.
         """
-        in_use = in_use or person in self._refused
+        in_use = in_use or person in self._refused_tokens
         if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._pending):
             self._failures.forget(person)
             return
@@ -367,7 +367,7 @@ class TokenSource:
         return token
 
     def _is_current(self, key: RequestKey, task: asyncio.Task[object] | None) -> bool:
-        """Whether the grant that `task` runs was neither forgotten nor replaced by another one."""
+        """Whether the grant that `task` runs was neither forgotten nor replaced by another grant."""
         pending = self._pending.get(key)
         return pending is not None and pending.task.is_run_by(task)
 

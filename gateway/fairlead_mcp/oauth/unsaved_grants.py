@@ -64,7 +64,7 @@ class UnsavedGrants:
     async def _save_all(self) -> None:
         pause = Backoff(random.random, base=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
         while self._grants:
-            await asyncio.sleep(pause.after(0.0))
+            await asyncio.sleep(pause.delay_after(0.0))
             for key in [*self._grants]:
                 try:
                     await self.save(key)

@@ -1,7 +1,7 @@
 """Counts the tools that were added, removed or modified from one snapshot to the next, for the metrics of search.
 
-Two snapshots are first compared by one SHA-256 over all their tools. Only if it differs, they are compared by the
-`searchHash` of each tool.
+Two snapshots are first compared by one SHA-256 over all their tools. Only if the SHA-256 differs, the snapshots are
+compared by the `searchHash` of each tool.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class CatalogChanges:
         self._hashes: Hashes | None = None
         self._catalog_hash = ""
         self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._has_newer_snapshot = False
         """Whether a snapshot that has not been compared yet was activated."""
         self._unsubscribe = events.subscribe(self._on_event)
 
     def _on_event(self, event: Event) -> None:
         if event.type != SWAPPED:
             return
-        self._again = True
+        self._has_newer_snapshot = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._follow(), name="changes of what is searched")
 
     async def _follow(self) -> None:
-        while self._again:
-            self._again = False
+        while self._has_newer_snapshot:
+            self._has_newer_snapshot = False
             snapshot = self._snapshot()
             try:
                 catalog_hash, hashes_now = await self._worker.do(partial(hashes, snapshot))
             except Problem:  # too much work is waiting for the thread
-                self._again = True
+                self._has_newer_snapshot = True
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if catalog_hash == self._catalog_hash:

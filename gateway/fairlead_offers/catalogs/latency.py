@@ -74,7 +74,7 @@ def measured_at(state: ToolState | None) -> str | None:
     return (state.measured_at or None) if state is not None and state.quantiles is not None else None
 
 
-def measured_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
+def measurements_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
     """Measurements of one tool. Values that were not measured are null."""
     measured = state or _UNKNOWN
     health = HealthDocument(measured.health.score, measured.health.state, measured.health.reason)

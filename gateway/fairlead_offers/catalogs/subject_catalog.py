@@ -87,7 +87,7 @@ class SubjectCatalog:
     def built_view(self, tier: str | None) -> View | None:
         """Merged view of a tier if it is built already, else None. May be called in the event loop."""
         target = MERGED if tier is None else in_tier(MERGED, tier)
-        return self._views.get(target) if self._selection.ready(self.identity, target) else None
+        return self._views.get(target) if self._selection.is_built(self.identity, target) else None
 
     @property
     def default_tier(self) -> str | None:
@@ -116,11 +116,11 @@ class SubjectCatalog:
         """
         return denial(self._selection, self.identity, view, name)
 
-    def of_server(self, key: ServerKey) -> View | None:
+    def server_view(self, key: ServerKey) -> View | None:
         """View of one server; None if the subject may not see the server."""
         return self._views.get(server_target(key))
 
-    def unready(self, problem: Problem) -> ServerEntry | None:
+    def unready_server(self, problem: Problem) -> ServerEntry | None:
         """Server without a catalog yet that explains a problem about an unknown server or tool: it is the server in
         question, or may have the tool in question. None for other problems.
         """
@@ -169,7 +169,7 @@ Cached = TypeVar("Cached", bound=HasView)
 
 class ViewCache(Generic[Cached]):
     """Cache of values that are made from views of the served snapshot, with least-recently-used eviction. Only the
-    worker thread may use it, except for `cached`.
+    worker thread may use it, except for `find_cached`.
     """
 
     def __init__(self, make: Callable[[View, Snapshot], Cached], max_values: int) -> None:
@@ -183,7 +183,7 @@ class ViewCache(Generic[Cached]):
         """Return the value for a tier's view; None stands for the default tier. Raises Problem."""
         view = catalog.view(tier)
         if self._snapshot is not catalog.snapshot:
-            self._items = OrderedDict()  # first, so that `cached` never finds items of another snapshot
+            self._items = OrderedDict()  # first, so that `find_cached` never finds items of another snapshot
             self._snapshot = catalog.snapshot
         item = self._items.get(id(view))  # no other view can get this id, because the cached value keeps the view alive
         if item is None:
@@ -194,7 +194,7 @@ class ViewCache(Generic[Cached]):
             self._items.move_to_end(id(view))
         return item
 
-    def cached(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
+    def find_cached(self, catalog: SubjectCatalog, tier: str | None) -> Cached | None:
         """Value for a tier's view if it is made already, else None. For the event loop."""
         if self._snapshot is not catalog.snapshot:
             return None
@@ -218,21 +218,21 @@ class SubjectCatalogs:
 
     async def prepare(self, identity: Identity) -> None:
         """Build the view of `/mcp` for an identity in slices, so that the build does not block the event loop."""
-        await self._view_builds.ready(self._selection(), identity, MERGED)
+        await self._view_builds.wait_until_built(self._selection(), identity, MERGED)
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
         """Catalog that an identity may see."""
         return SubjectCatalog(self._selection(), identity)
 
-    def visible(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools:
+    def visible_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools:
         """Visible tools of a tier; None stands for the default tier. Must be called in the worker thread. Raises
         Problem.
         """
         return self._views.get(catalog, tier)
 
-    def compiled(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
+    def compiled_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
         """Visible tools of a tier if they are compiled already, else None. For the event loop."""
-        return self._views.cached(catalog, tier)
+        return self._views.find_cached(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]
@@ -247,7 +247,7 @@ class SubjectCatalogs:
             try:
                 return await work(catalog)
             except Problem as problem:
-                entry = catalog.unready(problem)
+                entry = catalog.unready_server(problem)
                 if entry is None:
                     raise
                 if not self.starts(entry):

@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ToolEntry, definition_hash, search_hash
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import GROUP, ServerKey
-from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.names import Names, suggest_name
 from fairlead_formats.schema.property_names import other_names
 from fairlead_formats.tokens.sizes import render
 from fairlead_formats.tool_format import JsonObject
@@ -107,7 +107,7 @@ class VisibleTool:
         return latency_of(self.tool, self.state)
 
     @property
-    def decoded(self) -> JsonObject:
+    def decoded_definition(self) -> JsonObject:
         """Decoded definition, which must not be changed."""
         if self._decoded is None:
             self._decoded = decode_definition(self.definition, self.name)
@@ -115,7 +115,7 @@ class VisibleTool:
 
     @property
     def is_decoded(self) -> bool:
-        """Whether `decoded` and `other_names` are made already."""
+        """Whether `decoded_definition` and `other_names` are made already."""
         return self._other_names is not None
 
     @property
@@ -124,7 +124,7 @@ class VisibleTool:
         original names. Usually empty.
         """
         if self._other_names is None:
-            self._other_names = other_names(self.decoded.get("inputSchema"))
+            self._other_names = other_names(self.decoded_definition.get("inputSchema"))
         return self._other_names
 
     @property
@@ -165,7 +165,7 @@ class VisibleTools:
         self.tier = next((tier for tier in snapshot.rules.tiers if tier.name == view.tier), None)
         self.by_name = {
             entry.name: entry
-            for entry in with_pauses(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
+            for entry in with_pauses(_entries(view.routes, snapshot, view.pinned, view.escaped_servers), STRIDE)
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
         """Tools that may be offered to a model. Other visible tools are only for the user interface of their server
@@ -179,7 +179,8 @@ class VisibleTools:
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
         self._hidden = {
-            entry.name: entry for entry in with_pauses(_entries(view.hidden, snapshot, (), view.escaping), STRIDE)
+            entry.name: entry
+            for entry in with_pauses(_entries(view.hidden, snapshot, (), view.escaped_servers), STRIDE)
         }
         self._hidden_names = Names(self._hidden)
 
@@ -189,7 +190,7 @@ class VisibleTools:
         return {entry.key: entry for entry in self.entries}
 
     @cached_property
-    def catalog(self) -> str:
+    def catalog_hash(self) -> str:
         """Hash over the definitions of all tools, by which the search process recognizes an indexed catalog."""
         return catalog_hash(self.by_key)
 
@@ -222,14 +223,14 @@ class VisibleTools:
             hidden = self.hidden_tool(name)
             if hidden is not None:
                 raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
-            raise unknown_tool(name, self.view.find_renamed(name) or did_you_mean(name, self.by_name))
+            raise unknown_tool(name, self.view.find_renamed(name) or suggest_name(name, self.by_name))
         return entry
 
     def find_hidden(self, name: str) -> VisibleTool | None:
         """Find a tool that the tier hides, by exposed name, id, or safe name for providers. A model may still call such
         a tool if it was listed before.
         """
-        tool = self._hidden.get(self._hidden_names.original(name) or name)
+        tool = self._hidden.get(self._hidden_names.original_name(name) or name)
         return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
     def has_server(self, server: str) -> bool:
@@ -237,7 +238,7 @@ class VisibleTools:
         hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
         return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 
-    def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
+    def hidden_tools(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
         """Tools with these tags and servers that the tier hides; None if the tier hides no such tool."""
         return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
 
@@ -276,11 +277,13 @@ def _filter(entries: Iterable[VisibleTool], tags: Collection[str], servers: Coll
 
 
 def _entries(
-    names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaping: Container[ServerKey]
+    names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaped_servers: Container[ServerKey]
 ) -> Iterable[VisibleTool]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     servers = {
-        key: ServerOfTools(key, server.catalog.prefix or "", offline=not server.catalog.online, escapes=key in escaping)
+        key: ServerOfTools(
+            key, server.catalog.prefix or "", offline=not server.catalog.online, escapes=key in escaped_servers
+        )
         for key, server in snapshot.servers.items()
     }
     for name in names:

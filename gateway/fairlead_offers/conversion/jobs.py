@@ -72,7 +72,7 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
     """Parts that the target format cannot represent without a change."""
 
 
-class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
+class ConversionFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reason why a conversion failed. Exactly one member is not empty."""
 
     unreadable: str = ""
@@ -89,7 +89,7 @@ class RawTool(msgspec.Struct, frozen=True):
     short: bool = False
     """Whether the definition is converted with shortened descriptions."""
 
-    def decoded(self) -> JsonObject:
+    def decode(self) -> JsonObject:
         return decode_definition(bytes(self.definition), self.name)
 
 
@@ -105,7 +105,7 @@ UNREADABLE: Final = (registry.UnknownFormat, msgspec.DecodeError, UnicodeDecodeE
 UNCHANGED: Final = Raw(b"null")
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredRequest(msgspec.Struct, frozen=True):
     """Token counts of a request's conversation, and the rest of the request."""
 
     tokens: ConversationTokens
@@ -129,12 +129,12 @@ def decode_definition(definition: bytes, name: str) -> JsonObject:
 
 def convert(
     body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter
-) -> ConvertedBody | Declined:
+) -> ConvertedBody | ConversionFailure:
     """Convert a `ConvertBody` to the answer of `/v1/convert`. `pace`: wraps the loop over the tools, to add pauses."""
     try:
         request = msgspec.json.decode(body, type=ConvertBody)
         if members.has_repeated_member(body):
-            return Declined(unreadable=TWICE)
+            return ConversionFailure(unreadable=TWICE)
         source, target = registry.find(request.source), registry.find(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
@@ -142,13 +142,13 @@ def convert(
     return ConvertedBody([_encode(between(request.tools, source, target, options, pace=pace))])
 
 
-def convert_messages(body: bytes) -> ConvertedBody | Declined:
+def convert_messages(body: bytes) -> ConvertedBody | ConversionFailure:
     """Convert a `MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         request = msgspec.json.decode(body, type=MessagesBody)
         if members.has_repeated_member(body):
-            return Declined(unreadable=TWICE)
-        source, target = registry.canonical(request.source), registry.canonical(request.to)
+            return ConversionFailure(unreadable=TWICE)
+        source, target = registry.canonical_name(request.source), registry.canonical_name(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
     all_calls = registry.message_format(source).parse_calls(request.message)
@@ -162,13 +162,13 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
     return ConvertedBody([_encode(answer)])
 
 
-def _unreadable(error: Exception) -> Declined:
+def _unreadable(error: Exception) -> ConversionFailure:
     """Make the answer about a body that could not be read, from the exception."""
     if isinstance(error, registry.UnknownFormat):
-        return Declined(unknown_format=error.name)
+        return ConversionFailure(unknown_format=error.name)
     if isinstance(error, RecursionError):
-        return Declined(unreadable="the body is nested too deeply")
-    return Declined(unreadable=f"the body is invalid: {error}")
+        return ConversionFailure(unreadable="the body is nested too deeply")
+    return ConversionFailure(unreadable=f"the body is invalid: {error}")
 
 
 def prepare(work: bytes) -> list[PreparedTool]:
@@ -176,7 +176,7 @@ def prepare(work: bytes) -> list[PreparedTool]:
     preparation = msgspec.json.decode(work, type=Preparation)
     format_ = registry.find(preparation.format)
     assert isinstance(format_, ToolFormat), "MCP's own format needs no preparation"
-    tools = ((each, each.decoded()) for each in preparation.definitions)
+    tools = ((each, each.decode()) for each in preparation.definitions)
     return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in tools]
 
 
@@ -186,20 +186,20 @@ def count(work: bytes) -> list[Size]:
     return [sizes.of(bytes(raw)) for raw in msgspec.json.decode(work, type=list[Raw])]
 
 
-def measure(body: bytes) -> Measured:
+def measure(body: bytes) -> MeasuredRequest:
     """Count the tokens of a request's `messages` and `system`. For an unreadable body the counts are 0: the route
     decodes the body again, and reports the error.
     """
     try:
         request = _decode(body)
         if members.has_repeated_member(body):
-            return Measured(ConversationTokens(0, 0), repeats=True)
+            return MeasuredRequest(ConversationTokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Measured(ConversationTokens(0, 0))
+        return MeasuredRequest(ConversationTokens(0, 0))
     messages, system = request.pop("messages", None), request.pop("system", None)
     if messages is None and system is None:
-        return Measured(ConversationTokens(0, 0))
-    return Measured(measure_conversation(messages, system, best_counter()), Raw(_encode(request)))
+        return MeasuredRequest(ConversationTokens(0, 0))
+    return MeasuredRequest(measure_conversation(messages, system, best_counter()), Raw(_encode(request)))
 
 
 def repeats(body: bytes) -> bool:
@@ -212,9 +212,9 @@ def repeats(body: bytes) -> bool:
         return False
 
 
-CONVERT: Final = Job[ConvertedBody | Declined]("convert", Declined)
-MESSAGES: Final = Job[ConvertedBody | Declined]("messages", Declined)
+CONVERT: Final = Job[ConvertedBody | ConversionFailure]("convert", ConversionFailure)
+MESSAGES: Final = Job[ConvertedBody | ConversionFailure]("messages", ConversionFailure)
 PREPARE: Final = Job[list[PreparedTool]]("prepare", list[PreparedTool])
 COUNT: Final = Job[list[Size]]("count", list[Size])
-MEASURE: Final = Job[Measured]("measure", Measured)
+MEASURE: Final = Job[MeasuredRequest]("measure", MeasuredRequest)
 REPEATS: Final = Job[bool]("repeats", bool)

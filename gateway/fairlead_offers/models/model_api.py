@@ -28,7 +28,10 @@ from fairlead_mcp.retries import next_delay
 RETRIES: Final = 2
 REFUSAL_BYTES: Final = 256 << 10
 """Maximum number of bytes of a refusal. The body of a longer refusal is ignored."""
-REASON_CHARACTERS: Final = 1_000
+REASON_CHARACTERS: Final = 200
+"""Maximum number of characters of an API's reason that a message quotes."""
+_READ_CHARACTERS: Final = 1_000
+"""Number of characters of a reason that are read, before white space is removed and the reason is cut."""
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """No timeout of aiohttp: `ModelApi` limits the time of a request itself."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -178,8 +181,9 @@ async def _reason(answer: bytes) -> str:
         error = body.get("error", body) if isinstance(body, dict) else body
         why = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
-        why = answer[:200].decode("utf-8", "replace")
-    return " ".join(str("" if why is None else why)[:REASON_CHARACTERS].split())[:200] or "no reason stated"
+        why = answer[:REASON_CHARACTERS].decode("utf-8", "replace")
+    words = str("" if why is None else why)[:_READ_CHARACTERS].split()
+    return " ".join(words)[:REASON_CHARACTERS] or "no reason stated"
 
 
 async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.calls.path.execution import ExecuteArguments
@@ -30,7 +30,7 @@ from fairlead_offers.catalogs.visible_tools import GATEWAY, READER, VisibleTools
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
-from fairlead_offers.run.planned_calls import Planned, PlannedCalls
+from fairlead_offers.run.planned_calls import PlannedCall, PlannedCalls
 from fairlead_offers.run.requested_calls import (
     can_match_at_once,
     planned_calls,
@@ -93,7 +93,7 @@ def manual_inner_calls(
     for call in calls:
         inner = _inner(call) if _executes(offer, call) else call
         usable = inner.name not in client_tool_names and _PORTABLE_NAME.fullmatch(inner.name)
-        if inner is not call and inner.name in offer.manual and usable:
+        if inner is not call and inner.name in offer.manual_reasons and usable:
             inner_calls[call.id] = inner
     return inner_calls
 
@@ -102,7 +102,7 @@ def _executes(offer: ToolOffer, call: ModelCall) -> bool:
     return offer.router_tools.get(call.wire_name) == EXECUTE_TOOL
 
 
-def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
+def _check_listed(offer: ToolOffer, plan: PlannedCall, view: View | None) -> PlannedCall:
     """Check a call for an offer that lists its tools. The tool counts as unknown if it was not offered. The call is
     refused if policies reserve it for the client. `view`: None if the client has approved the call.
     """
@@ -110,10 +110,10 @@ def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned
         return plan
     if plan.call.wire_name in offer.names:
         return _refuse_manual(plan, view)
-    return Planned(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.names))
+    return PlannedCall(plan.call, None, similar_name=suggest_name(plan.call.wire_name, offer.names))
 
 
-def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
+def _check_reachable(offer: ToolOffer, plan: PlannedCall, view: View | None) -> PlannedCall:
     """Check a call for an offer in which the model searches its tools. The tool counts as unknown if the search cannot
     find it. The call is refused if policies reserve it for the client. `view`: None if the client has approved the
     call.
@@ -125,12 +125,12 @@ def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Plan
         return plan
     if plan.entry.name in offer.reachable:
         return _refuse_manual(plan, view)
-    return Planned(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.reachable))
+    return PlannedCall(plan.call, None, similar_name=suggest_name(plan.call.wire_name, offer.reachable))
 
 
-def _refuse_manual(plan: Planned, view: View | None) -> Planned:
-    manual = view.manual(plan.entry.name) if view is not None and plan.entry is not None else ""
-    return Planned(plan.call, None, denied=manual) if manual else plan
+def _refuse_manual(plan: PlannedCall, view: View | None) -> PlannedCall:
+    manual = view.why_manual(plan.entry.name) if view is not None and plan.entry is not None else ""
+    return PlannedCall(plan.call, None, refusal=manual) if manual else plan
 
 
 def _inner(call: ModelCall) -> ModelCall:
@@ -152,37 +152,37 @@ def _execution(call: ModelCall) -> ExecuteArguments | None:
     return execution if bytes(execution.arguments)[:1] in (b"{", b"n") else None
 
 
-def _plan_recorded(services: ToolServices, catalog: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
+def _plan_recorded(services: ToolServices, catalog: SubjectCatalog, call: ModelCall, plan: PlannedCall) -> PlannedCall:
     """Plan the inner call of an `execute_tool` call, with the session in which its result is stored."""
     if not call.valid:
-        return Planned(call, None)
+        return PlannedCall(call, None)
     execution = _execution(call)
     if execution is None:
-        return Planned(call, None, denied=f"{EXECUTE_TOOL} takes name, arguments (an object) and session_id")
+        return PlannedCall(call, None, refusal=f"{EXECUTE_TOOL} takes name, arguments (an object) and session_id")
     try:
         session = services.results.recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
-        return Planned(call, None, denied=str(error))
+        return PlannedCall(call, None, refusal=str(error))
     if plan.entry is None:
         return plan
     services.counts.count_call(catalog.identity.principal, plan.entry.name)
     return msgspec.structs.replace(plan, recording=session)
 
 
-def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
+def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> PlannedCall:
     """Plan a call of a router tool other than `execute_tool`. `search_tools` is restricted to the servers and tags of
     the request.
     """
     if isinstance(call.arguments, InvalidCall):
-        return Planned(call, _GATEWAY_TOOLS[name])
+        return PlannedCall(call, _GATEWAY_TOOLS[name])
     arguments = dict(call.arguments)
     for member, allowed in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
         restricted = _restrict(arguments.get(member), allowed)
         if restricted is not None and not restricted:
-            return Planned(call, None, denied=f"{SEARCH_TOOLS}: use one of these {member}: {', '.join(allowed)}")
+            return PlannedCall(call, None, refusal=f"{SEARCH_TOOLS}: use one of these {member}: {', '.join(allowed)}")
         if restricted is not None:
             arguments[member] = restricted
-    return Planned(call, _GATEWAY_TOOLS[name], encode(arguments))
+    return PlannedCall(call, _GATEWAY_TOOLS[name], encode(arguments))
 
 
 def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
@@ -197,7 +197,7 @@ def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
 class OfferedRun(msgspec.Struct, frozen=True):
     """Call of an offered tool after it was run, refused, or left to the client."""
 
-    plan: Planned
+    plan: PlannedCall
     result: Mapping[str, Any] | None
     """MCP result, which may be a refusal; None if the client runs the call."""
     seconds: float
@@ -272,13 +272,15 @@ async def _plan(
     """
     catalogs, tier = services.catalogs, context.wishes.tier
     catalog = catalogs.seen_by(identity)
-    visible = catalogs.compiled(catalog, tier)
+    visible = catalogs.compiled_tools(catalog, tier)
     if visible is not None and _is_quick(context.offer, visible, calls):
         return plan_offered_calls(services, catalog, visible, context, calls, approved=approved)
 
     def plan() -> PlannedCalls:
         catalog = catalogs.seen_by(identity)
-        return plan_offered_calls(services, catalog, catalogs.visible(catalog, tier), context, calls, approved=approved)
+        return plan_offered_calls(
+            services, catalog, catalogs.visible_tools(catalog, tier), context, calls, approved=approved
+        )
 
     return await services.work.do(plan)
 
@@ -287,24 +289,24 @@ def _is_quick(offer: ToolOffer, visible: VisibleTools, calls: Sequence[ModelCall
     """Whether calls can be matched in the event loop: they are of tools that the offer lists, have short arguments, and
     `can_match_at_once` allows it.
     """
-    tools = [visible.by_name.get(visible.names.original(call.name) or call.name) for call in calls]
+    tools = [visible.by_name.get(visible.names.original_name(call.name) or call.name) for call in calls]
     if not can_match_at_once(tools) or any(call.wire_name not in offer.names for call in calls):
         return False
     arguments = (call.arguments for call in calls if not isinstance(call.arguments, InvalidCall))
     return sum(len(encode(value)) for value in arguments) <= SMALL
 
 
-def _repeatable(plan: Planned) -> bool:
+def _repeatable(plan: PlannedCall) -> bool:
     """Whether the call may be repeated without harm: it calls a tool of the gateway itself, a tool whose trusted
     annotations declare it idempotent, or no tool.
     """
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
-def _limit_calls(planned: Sequence[Planned], max_calls: int | None, already_run: int) -> Sequence[Planned]:
+def _limit_calls(planned: Sequence[PlannedCall], max_calls: int | None, already_run: int) -> Sequence[PlannedCall]:
     """Replace calls beyond `max_calls` by refusals."""
     if max_calls is None:
         return planned
     room = max(max_calls - already_run, 0)
     why = f"The call was not run, because this request may run at most {max_calls} calls (max_tool_calls)"
-    return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]
+    return [*planned[:room], *(PlannedCall(plan.call, None, refusal=why) for plan in planned[room:])]

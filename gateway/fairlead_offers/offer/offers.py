@@ -41,9 +41,9 @@ from fairlead_offers.plan.exposed_tools import (
     PlannedTask,
     compare_exposures,
     exposure_options,
-    online,
     requested_tools,
     tools_of_other_tiers,
+    without_offline,
 )
 from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
@@ -99,7 +99,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Index in `OfferBounds.models` of the model for which the tools were chosen."""
     way: str = LIST
     """`list` if the tools are listed, `search` if the model searches them with the tools of the router endpoint."""
-    because: str = ""
+    search_reason: str = ""
     """Why search is offered: `asked` by the request, `cheaper`, or the limit that a list would exceed. Empty for a
     list.
     """
@@ -119,7 +119,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
     """Tools that were left out because the client has a tool of the same name."""
     approved_first: frozenset[str] = frozenset()
     """Names of tools whose calls run only after the client has approved the call."""
-    manual: Mapping[str, str] = {}
+    manual_reasons: Mapping[str, str] = {}
     """Why policies (`autoRun`) reserve calls for the client: one sentence by name of the tool. Includes tools that a
     search may find.
     """
@@ -139,12 +139,12 @@ class ToolOffer(msgspec.Struct, frozen=True):
         """Names of tools whose calls are returned to the client: those that the client has to approve first, and those
         that policies reserve for the client.
         """
-        return frozenset((*self.manual, *self.approved_first))
+        return frozenset((*self.manual_reasons, *self.approved_first))
 
     @property
     def whole(self) -> bool:
         """Whether all tools are offered, so that no tool was left out because of a limit."""
-        return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
+        return not self.refused and not self.cut and self.search_reason in ("", ASKED, CHEAPER)
 
     @property
     def callable_total(self) -> int:
@@ -169,7 +169,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
 
     way: str
     """`list` or `search`, as in `ToolOffer`."""
-    counted: list[Candidate]
+    candidates: list[Candidate]
     """Tools to offer, with their token counts."""
     definitions: dict[str, tuple[str, bytes]]
     """For each exposed name, the name that the model sees and the definition in the format of the request."""
@@ -177,24 +177,26 @@ class _ToolSet(msgspec.Struct, frozen=True):
     reachable: frozenset[str]
     approved_first: frozenset[str]
     view: View
-    found_manual: dict[str, str]
+    manual_reasons_of_found: dict[str, str]
     """Reasons why policies reserve calls for the client, by exposed name of the tools that a search may find."""
 
-    def manual(self, chosen: Iterable[str]) -> dict[str, str]:
+    def _manual_reasons(self, chosen: Iterable[str]) -> dict[str, str]:
         """Reasons why policies reserve calls for the client: for the `chosen` tools by the name that the model sees,
         for tools that a search may find by exposed name.
         """
-        reasons = _manual(self.view, chosen)
-        return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
+        reasons = _find_manual_reasons(self.view, chosen)
+        return {**self.manual_reasons_of_found, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
-    def offer(self, outcome: Plan, models: Sequence[RouteModel], because: str, shadowed: tuple[str, ...]) -> ToolOffer:
+    def offer(
+        self, outcome: Plan, models: Sequence[RouteModel], search_reason: str, shadowed: tuple[str, ...]
+    ) -> ToolOffer:
         """Make the offer of the tools that a plan includes."""
         chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
-        sizes = {each.name: each.tokens for each in self.counted}
+        sizes = {each.name: each.tokens for each in self.candidates}
         return ToolOffer(
             next(index for index, model in enumerate(models) if model.name == outcome.model),
             self.way,
-            because,
+            search_reason,
             self.view.tier or "",
             tuple(raw for _, raw in chosen.values()),
             tuple(name for name, _ in chosen.values()),
@@ -203,7 +205,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
             outcome.cut,
             shadowed,
             self.approved_first,
-            self.manual(chosen),
+            self._manual_reasons(chosen),
             self.quotas(self.reachable if self.way == SEARCH else chosen),
             {name: sizes[name] for name in chosen},
         )
@@ -227,20 +229,20 @@ class Offers:
         self, format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
         """Make an offer in a format for one of the models in `bounds`. Returns None if the conversation was not counted
-        and, by its upper bound, not all tools fit. Must be run by `HeavyWork.stepwise`. Raises Problem.
+        and, by its upper bound, not all tools fit. Must be run by `HeavyWork.run_in_steps`. Raises Problem.
         """
-        visible = self._services.catalogs.visible(catalog, wishes.tier)
+        visible = self._services.catalogs.visible_tools(catalog, wishes.tier)
         format_ = registry.find(format_name)
-        because = await self._search_reason(catalog, visible, wishes, bounds.models[0])
-        if because:
-            offer = await self._offer_search(format_, visible, wishes, bounds, because)
+        search_reason = await self._search_reason(catalog, visible, wishes, bounds.models[0])
+        if search_reason:
+            offer = await self._offer_search(format_, visible, wishes, bounds, search_reason)
             if offer is not None or not bounds.exact:
                 return offer
         listed = await self._offer_list(format_, visible, wishes, bounds)
         if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
             return listed
-        because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
-        return await self._offer_search(format_, visible, wishes, bounds, because) or listed
+        search_reason = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
+        return await self._offer_search(format_, visible, wishes, bounds, search_reason) or listed
 
     async def _search_reason(
         self, catalog: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
@@ -254,7 +256,7 @@ class Offers:
         key = (wishes.servers, wishes.tags, model)
         if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
-            entries = online(requested_tools(visible, *filters))
+            entries = without_offline(requested_tools(visible, *filters))
             tier = visible.view.tier
             tiers = tools_of_other_tiers(self._services.catalogs, catalog, tier, filters)
             ways = await exposure_options(self._services.work, tier, entries, tiers, CallerTools())
@@ -270,7 +272,9 @@ class Offers:
         """Offer a list of as many tools as fit. Returns None if the conversation must be counted first."""
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], LIST)
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
-        counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
+        counted = (
+            [each for each in tool_set.candidates if each.name not in shadowed] if shadowed else tool_set.candidates
+        )
         outcome = self._plan(counted, bounds)
         if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
@@ -279,7 +283,7 @@ class Offers:
         return tool_set.offer(outcome, bounds.models, "", shadowed)
 
     async def _offer_search(
-        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, search_reason: str
     ) -> ToolOffer | None:
         """Offer the tools of the router endpoint, and pinned tools. Returns None if these tools do not fit, or if the
         client has tools with the names of router tools.
@@ -288,10 +292,10 @@ class Offers:
         if not bounds.client_tool_names.isdisjoint(tool_set.router_tools):
             return None
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
-        outcome = self._plan([each for each in tool_set.counted if each.name not in shadowed], bounds)
+        outcome = self._plan([each for each in tool_set.candidates if each.name not in shadowed], bounds)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
-        return tool_set.offer(outcome, bounds.models, because, shadowed)
+        return tool_set.offer(outcome, bounds.models, search_reason, shadowed)
 
     def _plan(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
         models = [_with_fewer_tools(model, len(bounds.client_tool_names)) for model in bounds.models]
@@ -311,7 +315,7 @@ class Offers:
     async def _make_tool_set(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
-        entries = online(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
+        entries = without_offline(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
         server_choices = {each.name: choice_for(wishes.mcp, each) for each in entries}
         entries = [each for each in entries if not wishes.mcp or server_choices[each.name] is not None]
         approved = {
@@ -342,12 +346,12 @@ class Offers:
             reachable,
             frozenset(definitions[name][0] for name in approved if name in definitions),
             visible.view,
-            _manual(visible.view, reachable) if router_names else {},
+            _find_manual_reasons(visible.view, reachable) if router_names else {},
         )
 
 
-def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
-    reasons = {name: view.manual(name) for name in names if name in view.everything}
+def _find_manual_reasons(view: View, names: Iterable[str]) -> dict[str, str]:
+    reasons = {name: view.why_manual(name) for name in names if name in view.everything}
     return {name: why for name, why in reasons.items() if why}
 
 

@@ -64,4 +64,4 @@ def _is_named(entry: VisibleTool, names: Sequence[str]) -> bool:
 
 
 def _is_read_only(entry: VisibleTool) -> bool:
-    return bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
+    return bool((entry.decoded_definition.get("annotations") or {}).get("readOnlyHint"))

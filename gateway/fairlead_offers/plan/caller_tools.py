@@ -15,9 +15,9 @@ import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.names import Names
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import other_names, restore_names
-from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, Original
+from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, OriginalTool
 from fairlead_formats.tools.definitions import ToolFormat, name_of
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
@@ -39,14 +39,14 @@ class CallerTools(msgspec.Struct, frozen=True):
     """Names of the visible tools and of the caller's tools that every provider accepts."""
     format: Format = registry.FORMATS[registry.MCP]
     """Format of the request's tools."""
-    originals: tuple[Original, ...] = ()
+    originals: tuple[OriginalTool, ...] = ()
     """Definitions of the caller's tools as the request has them, in `format`, and entries that only this format has,
     such as a provider's built-in tools.
     """
 
     def find(self, name: str) -> JsonObject | None:
         """Find a tool of the caller by the caller's name for it, or by its safe name for providers."""
-        original = self.names.original(name) or name
+        original = self.names.original_name(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
@@ -56,16 +56,17 @@ class CallerTools(msgspec.Struct, frozen=True):
         same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         caller_names = [str(tool["name"]) for tool in self.tools]
         return {
-            name: name if same and names.original(name) in (None, name) else names.safe(name) for name in caller_names
+            name: name if same and names.original_name(name) in (None, name) else names.safe_name(name)
+            for name in caller_names
         }
 
-    def original_definitions(self, target: ToolFormat, names: Names) -> list[Original]:
+    def original_definitions(self, target: ToolFormat, names: Names) -> list[OriginalTool]:
         """The caller's definitions for an offer in the request's own format, unchanged except that a tool is renamed if
         another tool of the offer has its name.
         """
         shown = self.names_in(target, names)
         return [
-            Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
+            OriginalTool(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
             for each in self.originals
         ]
 
@@ -84,7 +85,7 @@ def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools)
     report = [loss for loss in read.report if loss not in conversion_losses]
     for tool in read.tools:
         name = name_of(tool)
-        entry = visible.find(visible.names.original(name) or name)
+        entry = visible.find(visible.names.original_name(name) or name)
         if entry is None:
             if name in caller_tools:
                 why = f"two tools have the name {name[:128]!r}, so that calls would be ambiguous: rename one of them"
@@ -107,7 +108,7 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict) or not isinstance(arguments, dict):
         return arguments
-    return un_null(restore_names(arguments, other_names(schema)), schema)
+    return remove_nulls(restore_names(arguments, other_names(schema)), schema)
 
 
 def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerTools) -> Names:
@@ -118,8 +119,8 @@ def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerT
 
 
 def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
-    """Report a tool of the request whose arguments differ from those of the gateway's tool with the same name."""
-    if _arguments(tool) == _arguments(entry.decoded):
+    """Report a tool of the request whose arguments differ from the arguments of the gateway's tool of the same name."""
+    if _arguments(tool) == _arguments(entry.decoded_definition):
         return []
     why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
     return [Loss(name, "", "name", Action.DROPPED, why)]

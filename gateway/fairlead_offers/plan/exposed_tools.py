@@ -99,7 +99,7 @@ def tools_of_other_tiers(
     worker thread. Raises Problem.
     """
     return {
-        other: online(requested_tools(catalogs.visible(catalog, other), *filters))
+        other: without_offline(requested_tools(catalogs.visible_tools(catalog, other), *filters))
         for other in catalog.tiers
         if other != tier
     }
@@ -113,8 +113,8 @@ async def exposure_options(
     caller_tools: CallerTools,
 ) -> list[ExposedTools]:
     """Count the tokens of each way to expose the `entries` of a tier: as a list, as the list of one of the other
-    `tiers` that has tools, or by search. Each way includes the caller's tools. Must be awaited in `stepwise`. Raises
-    Problem.
+    `tiers` that has tools, or by search. Each way includes the caller's tools. Must be awaited in `run_in_steps`.
+    Raises Problem.
     """
     all_entries = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
     counted = await candidates(work, [*all_entries.values()], caller_tools=caller_tools)
@@ -139,7 +139,7 @@ async def exposure_options(
     ]
 
 
-def online(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
+def without_offline(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
     """Filter tools whose server is not offline."""
     return [entry for entry in entries if not entry.offline]
 

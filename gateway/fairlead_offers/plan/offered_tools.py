@@ -66,7 +66,7 @@ async def candidates(
     caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> list[Candidate]:
     """Count the tokens of the caller's tools, which are never left out, and of `entries`. Must be awaited in
-    `stepwise`. `pinned`: names or ids of entries that are never left out.
+    `run_in_steps`. `pinned`: names or ids of entries that are never left out.
     """
     caller_raws = {hash_of(raw): (tool["name"], raw) for tool in caller_tools.tools for raw in (_encode(tool),)}
     definitions = {entry.key.encode(): entry.definition for entry in entries}
@@ -94,7 +94,7 @@ async def fit_tools(
     caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> Plan:
     """Choose the entries that fit the model and the limits, together with the caller's tools but without a
-    conversation. Must be awaited in `stepwise`. Raises Problem.
+    conversation. Must be awaited in `run_in_steps`. Raises Problem.
     """
     counted = await candidates(work, entries, caller_tools=caller_tools)
     return require_plan(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
@@ -118,7 +118,7 @@ async def convert_tools(
     caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> OfferedTools:
     """Convert entries to a format, followed by the caller's tools. Entries in `short` get shortened descriptions. Must
-    be awaited in `stepwise`.
+    be awaited in `run_in_steps`.
     """
     definitions, hashes = await _prepare_conversions(work, format_, entries, short, options)
     names = (
@@ -139,7 +139,9 @@ async def convert_tools(
         properties = {**properties, **converted.properties}
     caller_names = [tool["name"] for tool in caller_tools.tools]
     offered = caller_tools.names_in(format_, names)
-    shown = {names.safe(entry.name): entry.name for entry in entries} | {offered[name]: name for name in caller_names}
+    shown = {names.safe_name(entry.name): entry.name for entry in entries} | {
+        offered[name]: name for name in caller_names
+    }
     return OfferedTools(
         format_.name,
         member,
@@ -158,14 +160,16 @@ async def _prepare_conversions(
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Fill the cache of conversions for entries, and return their decoded definitions and cache keys. More than `FEW`
     new definitions are converted in another process; fewer are converted in this thread, with pauses. Must be awaited
-    in `stepwise`.
+    in `run_in_steps`.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
     new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]
     if len(new) > FEW and format_.name != MCP:
         raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new]
         await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new, raws, strict=True)})
-    tools = [shorten(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
+    tools = [
+        shorten(entry.decoded_definition) if entry.name in short else entry.decoded_definition for entry in entries
+    ]
     for start in with_pauses(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
         work.conversions.convert(format_, tools[part], options, hashes=hashes[part])

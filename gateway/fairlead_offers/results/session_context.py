@@ -22,19 +22,19 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
 from fairlead_offers.results.api_results import API_RESULT, api_result_work
 from fairlead_offers.results.compressor_port import Compressor
-from fairlead_offers.results.kept_results import (
+from fairlead_offers.results.result_documents import contents
+from fairlead_offers.results.selected_results import SELECT, selection_work
+from fairlead_offers.results.shortened_results import SHORTEN, shorten
+from fairlead_offers.results.stored_results import (
     ANSWER_TOKENS,
     READ,
-    KeptResult,
     Reading,
     ReadPassages,
+    StoredResult,
     compressed_passages,
     read,
     read_part,
 )
-from fairlead_offers.results.result_documents import contents
-from fairlead_offers.results.selected_results import SELECT, selection_work
-from fairlead_offers.results.shortened_results import SHORTEN, shorten
 from fairlead_offers.workers.heavy_work import SMALL, WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
@@ -139,15 +139,17 @@ class SessionContext:
         self.recorder = recorder
         self._compressor = compressor
         self._worker = worker
-        self.reading = ProcessPool(1) if process else None
+        self.reading_pool = ProcessPool(1) if process else None
         """Reads long results, and searches results."""
-        self.shortening = ProcessPool(1) if process else None
-        """A process of its own, so that calls that wait for a shortened result do not wait for vectors."""
+        self.shortening_pool = ProcessPool(1) if process else None
+        """Shortens results, in a separate process so that calls that wait for a shortened result do not wait for
+        vectors.
+        """
         self._encoding_s = ENCODING_S if process and encodes else 0.0
 
     async def retrieve(self, catalog: SubjectCatalog, arguments: RetrieveArguments) -> RetrievedContext:
         """Retrieve the requested parts. Entries of other principals are treated as unknown. Raises Problem."""
-        reading = msgspec.structs.replace(_reading(arguments), encoding_s=self._encoding_s)
+        reading = msgspec.structs.replace(_make_reading(arguments), encoding_s=self._encoding_s)
         try:
             if arguments.entry_id is not None:
                 entry = await self.recorder.entry(catalog.identity, arguments.entry_id)
@@ -172,7 +174,7 @@ class SessionContext:
         ]
         return RetrievedContext(shown, note, len(results), answer.lines, answer.cut)
 
-    async def _allowed_results(self, catalog: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
+    async def _allowed_results(self, catalog: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[StoredResult]:
         """Stored results that the caller may see."""
         view = catalog.built_view(None) if _size(entries) <= SMALL else None
         if view is not None:
@@ -211,9 +213,9 @@ class SessionContext:
         them to another process takes longer.
         """
         work = _encode(long)
-        if self.shortening is not None and len(work) > SMALL_RESULT:
+        if self.shortening_pool is not None and len(work) > SMALL_RESULT:
             try:
-                return await self.shortening.do(SHORTEN, work)
+                return await self.shortening_pool.do(SHORTEN, work)
             except NotDone as error:
                 log.warning(
                     "The process that shortens results failed (%s); the gateway process shortened the result itself",
@@ -222,25 +224,25 @@ class SessionContext:
         return await self._worker.do(lambda: shorten(work))
 
     async def select(self, selection: ResultSelection, result: bytes) -> bytes:
-        """The result with its selected part, made in the process; without a process, or if it fails, the whole result
+        """Select a part of a result in the process. Without a process, or if the process fails, return the whole result
         with a mark.
         """
-        if self.shortening is None:
+        if self.shortening_pool is None:
             return mark(result, "results of this size are selected in a process, which this gateway does not have")
         try:
-            return b"".join((await self.shortening.do(SELECT, selection_work(selection, result))).parts)
+            return b"".join((await self.shortening_pool.do(SELECT, selection_work(selection, result))).parts)
         except NotDone as error:
             return mark(result, str(error))
 
     async def api_result(self, form: AnswerForm, body: bytes, max_bytes: int) -> Raw:
-        """The result of an HTTP API's answer, made in the process; without a process, in the thread.
+        """Make the result from an HTTP API's answer, in the process if there is a process, else in the thread.
 
-        Raises HeldUp if it cannot be made, and TooLarge for more than `max_bytes`.
+        Raises HeldUp if the result cannot be made, and TooLarge if the result has more than `max_bytes`.
         """
         try:
-            if self.shortening is None:
+            if self.shortening_pool is None:
                 return await self._worker.do(lambda: result_of(form, body))
-            made = await self.shortening.do(API_RESULT, api_result_work(form, body, max_bytes))
+            made = await self.shortening_pool.do(API_RESULT, api_result_work(form, body, max_bytes))
         except (NotDone, Problem) as error:
             raise HeldUp(
                 f"the API carried out the operation and answered with {len(body):,} bytes, of which no result could be "
@@ -253,9 +255,9 @@ class SessionContext:
     async def _read(self, reading: Reading) -> ReadPassages:
         if _is_short(reading):
             return read_part(reading)
-        if self.reading is not None:
+        if self.reading_pool is not None:
             try:
-                return await self.reading.do(READ, _encode(reading))
+                return await self.reading_pool.do(READ, _encode(reading))
             except Overloaded as error:
                 raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
             except NotDone as error:
@@ -267,12 +269,12 @@ class SessionContext:
 
     async def aclose(self) -> None:
         """End the processes."""
-        for pool in (self.reading, self.shortening):
+        for pool in (self.reading_pool, self.shortening_pool):
             if pool is not None:
                 await pool.aclose()
 
 
-def _reading(arguments: RetrieveArguments) -> Reading:
+def _make_reading(arguments: RetrieveArguments) -> Reading:
     """Check arguments and convert them to a `Reading` without results. Raises Problem."""
     ways = [way for way in (arguments.path, arguments.range, arguments.grep) if way is not None]
     if arguments.entry_id is None:
@@ -312,17 +314,17 @@ def _is_short(reading: Reading) -> bool:
     return reading.query is None and reading.grep is None and len(reading.results[0].result) <= SMALL
 
 
-def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[KeptResult]:
+def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[StoredResult]:
     """Stored results that the caller may see, because current policies show the tool and allow the arguments. `view`
     has the tools that the caller may see. Must not run in the event loop for entries of more than SMALL bytes.
     """
-    results: list[KeptResult] = []
+    results: list[StoredResult] = []
     for entry in entries:
         route = view.tool_of(server_of(entry), entry.own_name)
         if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):
             continue
         result = bytes(escape(Raw(entry.result))) if route.escapes else entry.result
-        results.append(KeptResult(entry.id, result))
+        results.append(StoredResult(entry.id, result))
     return results
 
 

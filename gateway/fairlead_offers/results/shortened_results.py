@@ -20,7 +20,7 @@ from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import document
 from fairlead_search.passages import write_out
 from fairlead_search.shapes import shape
-from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, within
+from fairlead_search.token_estimate import BYTES_PER_TOKEN, cut_start_to_tokens, cut_to_tokens, tokens
 
 FOLLOWS_TOKENS: Final = 40
 """Tokens of the sentence that says which lines of the result are shown."""
@@ -77,8 +77,11 @@ def shorten_result(long: LongResult) -> ShownResult:
     meta = meta if isinstance(meta, dict) else {}
     if _size(meta) > long.tokens:
         meta = {name: value for name, value in meta.items() if name.startswith(_RESERVED_PREFIXES)}
-    facts = {"kept": not long.lost, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
-    shortened["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **facts}}
+    facts = {"kept": not long.unstored_reason, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
+    shortened["_meta"] = {
+        **meta,
+        META_KEPT: {**({"id": long.id} if not long.unstored_reason else {"reason": long.unstored_reason}), **facts},
+    }
     return ShownResult(total_tokens, msgspec.json.encode(shortened), length)
 
 
@@ -133,10 +136,10 @@ def _content(
     """Blocks that the model sees, and the number of their tokens."""
     text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long, result, text) if long.linked and not long.lost else None
+    link = _link(long, result, text) if long.linked and not long.unstored_reason else None
     media, left = _media(blocks, long.tokens - (_size(link) if link else 0))
     note = _note(long, size)
-    described = within("\n".join(shape(result)), left // 4)
+    described = cut_to_tokens("\n".join(shape(result)), left // 4)
     left = max(0, left - tokens(note) - tokens(described) - FOLLOWS_TOKENS)
     head = _head(text, left * 2 // 3)
     tail = _tail(text[len(head) :], left - tokens(head))
@@ -152,8 +155,9 @@ def _content(
 
 def _note(long: LongResult, total_tokens: int) -> str:
     size = f"This result has about {total_tokens:,} tokens, of which at most {long.tokens:,} are shown."
-    if long.lost:
-        return f"{size} The rest is lost ({long.lost}): call the tool so that it returns less, if it allows that."
+    if long.unstored_reason:
+        why = long.unstored_reason
+        return f"{size} The rest is lost ({why}): call the tool so that it returns less, if it allows that."
     return f"{size} The whole result is stored as {long.id}: {long.reader}."
 
 
@@ -173,14 +177,14 @@ def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]
 
 def _head(text: str, most: int) -> str:
     """Beginning of a text, at most `most` tokens. It ends with a whole line if a line ends near the limit."""
-    cut = within(text, most)
+    cut = cut_to_tokens(text, most)
     end = cut.rfind("\n")
     return cut[: end + 1] if len(cut) < len(text) and end > len(cut) * 2 // 3 else cut
 
 
 def _tail(text: str, most: int) -> str:
     """End of a text, at most `most` tokens. It begins with a whole line if a line begins near the limit."""
-    cut = ending(text, most)
+    cut = cut_start_to_tokens(text, most)
     start = cut.find("\n")
     return cut[start + 1 :] if len(cut) < len(text) and -1 < start < len(cut) // 3 else cut
 

@@ -100,7 +100,7 @@ async def search_answer(services: ToolServices, catalog: SubjectCatalog, search_
     if search_query.format is None and search_query.model is not None:
         raise Problem(INVALID_ARGUMENTS, "model requires format, for example `mcp`")
     visible, hits, searched = await rank_tools(services, catalog, search_query)
-    return await services.work.stepwise(lambda: _write_answer(services, visible, hits, searched, search_query))
+    return await services.work.run_in_steps(lambda: _write_answer(services, visible, hits, searched, search_query))
 
 
 async def rank_tools(
@@ -127,7 +127,7 @@ def _select(
     services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """All visible tools, and the visible tools that match the filters; None for the second if there are no filters."""
-    visible = services.catalogs.visible(catalog, search_query.tier)
+    visible = services.catalogs.visible_tools(catalog, search_query.tier)
     filtered = search_query.tags or search_query.servers or search_query.categories
     return visible, visible.select(
         search_query.tags, search_query.servers, search_query.categories
@@ -141,7 +141,7 @@ async def _write_answer(
     searched: int,
     search_query: SearchQuery,
 ) -> bytes:
-    """Encode the answer to a search as JSON. Must be awaited in `stepwise`. Raises Problem."""
+    """Encode the answer to a search as JSON. Must be awaited in `run_in_steps`. Raises Problem."""
     entries, cut = await limit_tools(
         services, [entry for entry, _ in hits.tools], find_format(search_query.format or registry.MCP), search_query
     )
@@ -160,7 +160,7 @@ async def limit_tools(
 ) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
     """Select the entries that fit the token limit, the best first. Returns the selected entries, and the other entries,
     each with the limit. Without a model, only the tokens of definitions are counted, because the other tokens of a
-    request depend on the model. Must be awaited in `stepwise`. Raises Problem.
+    request depend on the model. Must be awaited in `run_in_steps`. Raises Problem.
     """
     if not entries or (search_query.tool_tokens is None and search_query.model is None):
         return entries, ()

@@ -119,11 +119,11 @@ async def _search(services: ToolServices, catalog: SubjectCatalog, tier: str | N
         check_queries(queries, *filters), search.limit, tier, *filters, None, None, search.token_budget
     )
     _, hits, searched = await rank_tools(services, catalog, search_query)
-    return await services.work.stepwise(lambda: _write_answer(services, hits, searched, search_query))
+    return await services.work.run_in_steps(lambda: _write_answer(services, hits, searched, search_query))
 
 
 async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, search_query: SearchQuery) -> bytes:
-    """Encode the answer of `search_tools` as JSON. Must be awaited in `stepwise`. Raises Problem."""
+    """Encode the answer of `search_tools` as JSON. Must be awaited in `run_in_steps`. Raises Problem."""
     entries, cut = await limit_tools(services, [entry for entry, _ in hits.tools], find_format(MCP), search_query)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]
@@ -137,7 +137,7 @@ async def _write_answer(services: ToolServices, hits: RankedTools, searched: int
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
     """Members of a tool that a model needs in order to choose and call the tool."""
-    definition = entry.decoded
+    definition = entry.decoded_definition
     shown = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):
         if member in definition:

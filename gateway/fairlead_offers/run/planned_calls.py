@@ -13,7 +13,7 @@ from fairlead_gateway.policy.decision import Denial
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedCall(msgspec.Struct, frozen=True):
     """Call of the model with the tool that it calls, or with the reason why it cannot run."""
 
     call: ModelCall
@@ -30,9 +30,9 @@ class Planned(msgspec.Struct, frozen=True):
     """Definition of the caller's tool, if the request has one."""
     similar_name: str | None = None
     """Name of a tool that was probably meant, for a call of an unknown tool."""
-    denied: str | None = None
-    """Sentence for the model about why the call is refused. It names the reason of a policy only if the principal may
-    know that reason.
+    refusal: str | None = None
+    """Sentence for the model about why the call is refused. The sentence names a policy's reason only if the principal
+    may know the reason.
     """
     denial: Denial | None = None
     """Decision of a policy that denies the tool, for the audit log."""
@@ -51,7 +51,7 @@ class PlannedCalls(msgspec.Struct, frozen=True):
     """Calls of one message, and the visible tools to which they were matched."""
 
     visible: VisibleTools
-    calls: Sequence[Planned]
+    calls: Sequence[PlannedCall]
 
 
 class CallOutcome(msgspec.Struct, frozen=True):

@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, invalid_result
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_formats.registry import message_format
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
-from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, UnknownToolAnswer
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
 from fairlead_gateway.limits.buffers import Holding
@@ -32,7 +32,7 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
-from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.planned_calls import CallOutcome, PlannedCall, PlannedCalls
 from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import SMALL
@@ -48,7 +48,7 @@ FEW: Final = 16
 
 def read_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
-) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
+) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]]:
     """Parse a body of `/v1/tool-calls` and plan its calls. Raises Problem for an invalid body, message or format."""
     request = decode(body, ToolCallsBody)
     visible, planned = plan_requested_calls(catalogs, catalog, request)
@@ -57,7 +57,7 @@ def read_calls(
 
 def read_few_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
-) -> tuple[ToolCallsBody, VisibleTools, list[Planned]] | None:
+) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]] | None:
     """Like `read_calls`, for the event loop. Returns None if the worker thread has to do it, because it may take long:
     for a long body, a stream, tools of the caller, if the tools of the view have not been compiled yet, or as
     `can_match_at_once` says. Raises Problem.
@@ -65,7 +65,7 @@ def read_few_calls(
     if len(body) > SMALL:
         return None
     request = decode(body, ToolCallsBody)
-    visible = catalogs.compiled(catalog, request.tier)
+    visible = catalogs.compiled_tools(catalog, request.tier)
     if visible is None or request.message is None or request.stream is not None or request.tools is not None:
         return None
     calls = message_format(find_format(request.format).name).parse_calls(request.message)
@@ -90,10 +90,10 @@ def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:
 
 def plan_requested_calls(
     catalogs: SubjectCatalogs, catalog: SubjectCatalog, request: ToolCallsBody
-) -> tuple[VisibleTools, list[Planned]]:
+) -> tuple[VisibleTools, list[PlannedCall]]:
     """Match the calls of a parsed body to their tools. Raises Problem."""
     format_ = find_format(request.format)
-    visible = catalogs.visible(catalog, request.tier)
+    visible = catalogs.visible_tools(catalog, request.tier)
     if (request.message is None) == (request.stream is None):
         raise Problem(INVALID_ARGUMENTS, "the body must have either message or stream")
     if request.stream is None:
@@ -123,9 +123,9 @@ def _plan(
     visible: VisibleTools,
     call: ModelCall,
     caller_tools: CallerTools | None,
-) -> Planned:
+) -> PlannedCall:
     if call.kind == CUSTOM:  # tools of the gateway do not accept freeform text as arguments
-        return Planned(call, None, client_runs=call.valid, client_definition={"name": call.name})
+        return PlannedCall(call, None, client_runs=call.valid, client_definition={"name": call.name})
     name = _name_of(request, visible, call)
     entry = visible.find(name) or visible.find_hidden(name)
     definition = None
@@ -135,13 +135,13 @@ def _plan(
         entry = visible.find_reader(name)
     if entry is None:
         denial = None if definition is not None else catalog.denial(visible.view, name)
-        denied = None if definition is not None else visible.view.denied(name)
+        denied = None if definition is not None else visible.view.why_denied(name)
         if denied is not None:
-            return Planned(call, None, denied=not_allowed(name, denied), denial=denial)
+            return PlannedCall(call, None, refusal=not_allowed(name, denied), denial=denial)
         unready = None if definition is not None else catalog.unready_of_tool(name)
         if unready is not None:
-            return Planned(call, None, unready=unready)
-        return Planned(
+            return PlannedCall(call, None, unready=unready)
+        return PlannedCall(
             call,
             None,
             client_runs=call.valid and (caller_tools is None or definition is not None),
@@ -152,31 +152,31 @@ def _plan(
     return _plan_tool(request, call, entry)
 
 
-def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> Planned:
+def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> PlannedCall:
     """Plan the call of a tool of the gateway."""
     if isinstance(call.arguments, InvalidCall):
-        return Planned(call, entry)
+        return PlannedCall(call, entry)
     arguments, others = call.arguments, entry.other_names
     if others:
         arguments = restore_names(arguments, others)
     raw = encode(arguments)
     if raw.find(b"null") >= 0:  # most arguments have no null, and need not be compared to the schema
-        schema = entry.decoded.get("inputSchema")
-        raw = encode(un_null(arguments, schema)) if isinstance(schema, dict) else raw
+        schema = entry.decoded_definition.get("inputSchema")
+        raw = encode(remove_nulls(arguments, schema)) if isinstance(schema, dict) else raw
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)
-    return Planned(call, entry, raw, None if limit is None else limit / 1000, retries)
+    return PlannedCall(call, entry, raw, None if limit is None else limit / 1000, retries)
 
 
 def _name_of(request: ToolCallsBody, visible: VisibleTools, call: ModelCall) -> str:
     """Exposed name or id of the tool that a call names, if there is such a tool."""
-    return request.names.get(call.name) or visible.names.original(call.name) or call.name
+    return request.names.get(call.name) or visible.names.original_name(call.name) or call.name
 
 
 def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:
     """Most similar name among the names of the visible tools and the caller's tools; None if no name is similar."""
     caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
-    return did_you_mean(name, [*visible.by_name, *caller_names])
+    return suggest_name(name, [*visible.by_name, *caller_names])
 
 
 async def run_calls(
@@ -198,7 +198,7 @@ async def run_calls(
     return await run_all([partial(run.run_call, plan) for plan in calls], at_once=at_once)
 
 
-def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
+def result_for(plan: PlannedCall, outcome: CallOutcome) -> JsonObject | None:
     """Result for the model; None if the caller runs the call."""
     if outcome.result is not None:
         try:
@@ -209,7 +209,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.client_runs:
         return None
-    message = outcome.unknown_tool_message or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.unknown_tool_message or plan.refusal or f"Unknown tool: {plan.call.wire_name}"
     if plan.similar_name is not None:
         message += f". Did you mean {plan.similar_name}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}
@@ -230,9 +230,9 @@ class _MessageRun:
         self._holding = holding
         self._result_tokens = result_tokens
 
-    async def all_together(self, calls: Sequence[Planned]) -> list[CallOutcome]:
-        """Run calls of servers' tools, all at the same time. They need no tasks: all are started before the first one
-        is awaited.
+    async def all_together(self, calls: Sequence[PlannedCall]) -> list[CallOutcome]:
+        """Run calls of servers' tools, all at the same time. The calls need no tasks, because all calls are started
+        before the first call is awaited.
         """
         runs: list[StartedCall | CallOutcome] = []
         try:
@@ -245,7 +245,7 @@ class _MessageRun:
                     run.cancel()
             raise
 
-    async def run_call(self, plan: Planned) -> CallOutcome:
+    async def run_call(self, plan: PlannedCall) -> CallOutcome:
         """Run one call."""
         if plan.entry is None or plan.entry.server != GATEWAY or not plan.call.valid:
             run = self._start(plan)
@@ -256,8 +256,8 @@ class _MessageRun:
         )
         return CallOutcome(bytes(result), time.monotonic() - began)
 
-    def _start(self, plan: Planned) -> StartedCall | CallOutcome:
-        """Start a call of a server's tool; the outcome of a call that is not run."""
+    def _start(self, plan: PlannedCall) -> StartedCall | CallOutcome:
+        """Start a call of a server's tool. Returns the outcome instead if the call is not run."""
         entry, caller, origin = plan.entry, self._caller, self._origin
         if plan.unready is not None:
             return CallOutcome(refused_result(refusal_of(plan.unready, starts=self._catalogs.starts(plan.unready))))
@@ -270,7 +270,7 @@ class _MessageRun:
             return CallOutcome(None)
         call = DirectCall(entry.name, plan.arguments, plan.timeout, plan.retries, self._result_tokens, plan.recording)
         started = caller.start(origin, self._view, call, self._holding)
-        return CallOutcome(None, 0, started.message) if isinstance(started, Unknown) else started
+        return CallOutcome(None, 0, started.message) if isinstance(started, UnknownToolAnswer) else started
 
 
 async def _outcome(run: StartedCall) -> CallOutcome:
@@ -278,6 +278,6 @@ async def _outcome(run: StartedCall) -> CallOutcome:
     return CallOutcome(result, run.seconds)
 
 
-def _raw(planned: Planned) -> bytes:
-    arguments = planned.call.arguments
+def _raw(plan: PlannedCall) -> bytes:
+    arguments = plan.call.arguments
     return b"{}" if isinstance(arguments, InvalidCall) else msgspec.json.encode(arguments)

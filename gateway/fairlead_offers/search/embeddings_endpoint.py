@@ -1,8 +1,8 @@
 """Embedder whose vectors come from an embeddings endpoint. A worker process requests the vectors of tools, and the
 gateway process requests the vectors of queries.
 
-If the model needs an instruction (Qwen3), it precedes the query. Vectors of queries are cached. A request for the
-vector of a query may take only as long as a search may wait.
+If the model needs an instruction (Qwen3), the instruction precedes the query. Vectors of queries are cached. A request
+for the vector of a query may take only as long as a search may wait.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class EndpointEmbedder:
             raise NotDone(str(error)) from error
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        new = self._query_vectors.lacking(queries)
+        new = self._query_vectors.missing_from_cache(queries)
         if new and time.monotonic() - self._failed_at < COOL_DOWN:
             return ()
         instruction = self._config.instruction

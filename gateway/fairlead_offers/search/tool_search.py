@@ -97,7 +97,7 @@ class ToolSearch:
         def make_request() -> SearchRequest:
             keys = None if filtered is None else [entry.key for entry in filtered]
             return SearchRequest(
-                tools.catalog, queries, limit, keys, encodes=encodes, vectors=query_vectors, folder=self._folder
+                tools.catalog_hash, queries, limit, keys, encodes=encodes, vectors=query_vectors, folder=self._folder
             )
 
         request = await self._worker.do(make_request)
@@ -155,8 +155,8 @@ class ToolSearch:
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
     def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
-        """Encode the search with the tools that the process lacks. They are encoded as differences from the most
-        similar of the catalogs that the process has (`cached`). Must run in the worker thread.
+        """Encode the search with the tools that the process lacks, as differences from the catalog of the process that
+        is most similar. `cached`: hashes of the catalogs that the process has. Must run in the worker thread.
         """
         keys = frozenset(tools)
         base, old = "", frozenset[str]()

@@ -5,8 +5,8 @@ fail, the thread does everything. The thread has a bounded queue.
 
 The thread and the event loop share the interpreter lock, so work that takes over half a millisecond must pause with
 `with_pauses`; otherwise calls in flight would wait until the interpreter takes the lock away (its switch interval).
-Work that needs results of processes is a coroutine: its steps run in the thread (`HeavyWork.stepwise`), and between the
-steps it awaits `InProcesses`.
+Work that needs results of processes is a coroutine: its steps run in the thread (`HeavyWork.run_in_steps`), and between
+the steps it awaits `InProcesses`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fairlead_offers.conversion.jobs import (
     MEASURE,
     PREPARE,
     REPEATS,
-    Measured,
+    MeasuredRequest,
     Preparation,
     RawTool,
     measure,
@@ -76,9 +76,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @contextlib.contextmanager
 def never_refuse() -> Iterator[None]:
-    """Let work of this task, and of tasks that it starts, wait in the full queue instead of being refused. This is for
-    requests that have a time limit and have already run tools: after a refusal, the client would repeat the request,
-    and thus the calls.
+    """Let work of this task, and of tasks that this task starts, wait in the full queue instead of being refused. Use
+    it for requests that have a time limit and have already run tools: after a refusal, the client would repeat the
+    request, and thus the calls.
     """
     token = _PATIENT.set(True)
     try:
@@ -139,7 +139,7 @@ class InProcesses(Generic[Answer]):
             return None
 
 
-async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
+async def run_in_steps(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
     """Run the coroutine that `work` makes, with its steps in the thread. Raises the exceptions of the coroutine, and
     Problem if too much work is waiting.
     """
@@ -191,8 +191,8 @@ class HeavyWork:
         """Throttle for conversions of callers' definitions. Definitions of served tools are converted without a
         throttle, because that happens only once.
         """
-        self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
-        self.counting = ProcessPool(processes, counts=shares) if processes else None
+        self.conversion_pool = ProcessPool(processes, bulk=True, counts=shares) if processes else None
+        self.counting_pool = ProcessPool(processes, counts=shares) if processes else None
         """Separate processes for counting, so that plans do not wait for conversions."""
         self.conversions = Conversions()
         """Cache of converted definitions, which only the thread may use."""
@@ -204,11 +204,11 @@ class HeavyWork:
         """
         return await self.worker.do(work)
 
-    async def stepwise(self, work: Callable[[], Steps[Result]]) -> Result:
+    async def run_in_steps(self, work: Callable[[], Steps[Result]]) -> Result:
         """Run the coroutine that `work` makes, with its steps in the thread; the coroutine may await `count` and
         `prepare`. Raises the same as `do`.
         """
-        return await stepwise(self.worker, work)
+        return await run_in_steps(self.worker, work)
 
     @property
     def sizes(self) -> Sizes:
@@ -221,39 +221,39 @@ class HeavyWork:
 
     async def count(self, definitions: Mapping[bytes, bytes]) -> Sizes:
         """Count the tokens of raw definitions, passed by key, and return the cache that contains them. Must be awaited
-        in `stepwise`. New definitions are counted in a process, because loading the vocabulary alone would block the
-        event loop for a quarter of a second.
+        in `run_in_steps`. New definitions are counted in a process, because loading the vocabulary alone would block
+        the event loop for a quarter of a second.
         """
         sizes = self.sizes
         new = [key for key in definitions if not sizes.has(key)]
-        if new and self.counting is not None:
+        if new and self.counting_pool is not None:
             parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
             pieces = [_encode([Raw(definitions[key]) for key in part]) for part in parts]
-            for part, counts in zip(parts, await InProcesses(self.counting, COUNT, pieces) or (), strict=False):
+            for part, counts in zip(parts, await InProcesses(self.counting_pool, COUNT, pieces) or (), strict=False):
                 for key, size in zip(part, counts, strict=True):
                     sizes.keep(key, size)
         return sizes
 
     async def prepare(self, format_: Format, options: Options, definitions: Mapping[str, RawTool]) -> None:
-        """Convert definitions, passed by key, in a process, and cache them. Must be awaited in `stepwise`. Without
+        """Convert definitions, passed by key, in a process, and cache them. Must be awaited in `run_in_steps`. Without
         processes this does nothing, and definitions are converted when they are needed.
         """
-        if self.converting is None:
+        if self.conversion_pool is None:
             return
         keys = list(definitions)
         parts = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
         pieces = [_encode(Preparation(format_.name, options, [definitions[key] for key in part])) for part in parts]
-        for part, tools in zip(parts, await InProcesses(self.converting, PREPARE, pieces) or (), strict=False):
+        for part, tools in zip(parts, await InProcesses(self.conversion_pool, PREPARE, pieces) or (), strict=False):
             for key, prepared in zip(part, tools, strict=True):
                 self.conversions.keep(format_, options, key, prepared)
 
-    async def measure(self, body: list[bytes]) -> Measured:
+    async def measure(self, body: list[bytes]) -> MeasuredRequest:
         """Count the tokens of a request's conversation, and return them with the rest of the request.
         Raises Problem.
         """
-        if self.counting is not None:
+        if self.counting_pool is not None:
             try:
-                return await self.counting.do(MEASURE, body)
+                return await self.counting_pool.do(MEASURE, body)
             except NotDone as error:
                 refuse_or_log(error)
         return await self.worker.do(lambda: measure(b"".join(body)))
@@ -262,9 +262,9 @@ class HeavyWork:
         """Whether an object of a body has a member twice. Raises Problem."""
         if len(body) <= SMALL:
             return repeats(body)
-        if self.counting is not None:
+        if self.counting_pool is not None:
             try:
-                return await self.counting.do(REPEATS, [body])
+                return await self.counting_pool.do(REPEATS, [body])
             except NotDone as error:
                 refuse_or_log(error)
         return await self.worker.do(lambda: repeats(body))
@@ -287,6 +287,6 @@ class HeavyWork:
     async def aclose(self) -> None:
         """Drop waiting work, and end the processes."""
         self.worker.close()
-        for pool in (self.converting, self.counting):
+        for pool in (self.conversion_pool, self.counting_pool):
             if pool is not None:
                 await pool.aclose()

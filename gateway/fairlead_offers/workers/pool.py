@@ -90,7 +90,7 @@ class ProcessPool:
         if mark == b"=":  # not decoded, because a large body would block the event loop
             return cast("Answer", ConvertedBody(answer))
         try:
-            return cast("Answer", msgspec.json.decode(b"".join(answer), type=job.answers))
+            return cast("Answer", msgspec.json.decode(b"".join(answer), type=job.answer_type))
         except msgspec.DecodeError as error:
             raise NotDone(f"the answer to the job {job.name} cannot be decoded: {error}") from error
 

@@ -71,7 +71,9 @@ class Throttle:
         """
         agent, seconds = WORKS_FOR.get(), cost / self._share
         if self._calling() and self._ahead.bound(agent, int(1000 * max(self._left(), 0))):
-            raise Overloaded("too many conversions are waiting while tools are called: retry later")
+            raise Overloaded(
+                "too many conversions are waiting, because the gateway serves tool calls first: retry later"
+            )
         weight = int(1000 * seconds) + 1
         self.waiting += 1
         self._ahead.add(agent, weight)

@@ -41,7 +41,7 @@ def build_body(body: OperationBody, arguments: Members) -> EncodedBody | None:
                 raise ArgumentsRefused(f"The argument {body.argument} is missing: it is the body of the request")
             return None
         if base not in (FORM, MULTIPART):
-            return EncodedBody(_content_type(body.media_type), _whole(body, base, given))
+            return EncodedBody(_content_type(body.media_type), _encode_whole(body, base, given))
         if kind_of(given) != "{":
             raise ArgumentsRefused(f"The argument {body.argument} has to be an object: it is sent as a form")
         return _form(base, members_of(given), body)
@@ -81,7 +81,7 @@ def _object(members: Members) -> bytes:
     return b"{%b}" % b",".join(named)
 
 
-def _whole(body: OperationBody, base: str, value: Raw) -> bytes:
+def _encode_whole(body: OperationBody, base: str, value: Raw) -> bytes:
     if body.binary:
         return decode_base64(body.argument, value)
     return compact(value) if is_json(base) else text_of(value).encode("utf-8", "replace")
@@ -116,7 +116,7 @@ def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[st
 
 
 def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[FormPart]:
-    """Parts of one property: one for each item of a list, unless that is sent as JSON."""
+    """Parts of one property: one for each item of a list, unless the list is sent as JSON."""
     kind, encoding = kind_of(value), encoding or _PLAIN
     media_type = encoding.content_type.partition(",")[0].strip()  # a list of media types leaves the choice
     if "*" in media_type:

@@ -30,8 +30,8 @@ from fairlead_openapi.calling.values import Value, check_number, items_of, kind_
 Encode: TypeAlias = Callable[[str], str]
 
 RESERVED_IN_VALUES: Final = ":/?@!$'()*,;"
-"""Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The others are escaped all the same, because
-they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
+"""Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The other reserved characters are escaped,
+because they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 """
 MAX_DEPTH: Final = 16
 """Limit on the levels of a value that `deepObject` writes."""
@@ -42,7 +42,7 @@ _PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
 
 
 def escape(text: str, safe: str = "") -> str:
-    """Percent-encode all but unreserved characters (RFC 3986 section 2.3) and those of `safe`."""
+    """Percent-encode all but unreserved characters (RFC 3986 section 2.3) and the characters of `safe`."""
     return quote(text, safe=safe, errors="replace")
 
 
@@ -51,7 +51,7 @@ def encoder(*, allow_reserved: bool) -> Encode:
     return partial(escape, safe=RESERVED_IN_VALUES) if allow_reserved else escape
 
 
-def in_path(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
+def path_text(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
     """Text of a parameter in a path or a header; empty for an empty list or object."""
     prefix = _PATH_PREFIXES.get(style, "")
     between = prefix if explode and prefix else ","
@@ -90,7 +90,7 @@ def spread(
     the texts of a list or object that does not explode; default: the plain separator of the style.
     """
     if style == "deepObject" and kind_of(raw) in "{[":
-        return [(key, encode(text_of(scalar))) for key, scalar in flattened(name, raw)]
+        return [(key, encode(text_of(scalar))) for key, scalar in flatten(name, raw)]
     value = value_of(raw)
     if isinstance(value, str):
         return [(name, encode(value))]
@@ -103,7 +103,7 @@ def spread(
     return [(name, (separator or unquote(_SEPARATORS.get(style, ","))).join(encode(text) for text in texts))]
 
 
-def flattened(name: str, raw: Raw) -> list[tuple[str, Raw]]:
+def flatten(name: str, raw: Raw) -> list[tuple[str, Raw]]:
     """Scalars in a value, each with its name as `deepObject` writes it. Raises ArgumentsRefused for values that are
     nested too deeply or have too many scalars: each scalar repeats the names above it.
     """

@@ -76,7 +76,7 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     tools: list[CompiledTool] = []
     reports = [_report(source, name, compiler, context, tools) for source, name in selected]
     url, notes = _base_url(document, options.url)
-    unmatched = tuple(selection.unmatched())
+    unmatched = tuple(selection.unmatched_patterns())
     info = document.get("info")
     about: dict[str, Any] = info if isinstance(info, dict) else {}
     return CompiledDocument(

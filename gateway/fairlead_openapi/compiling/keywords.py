@@ -75,14 +75,15 @@ _VALUES: Final[dict[str, Callable[[Any], bool]]] = {
     "default": lambda value: True,
 }
 """Keywords without schemas within them, and what their values must be."""
-_FLAGS_ONCE: Final = ("exclusiveMinimum", "exclusiveMaximum", "required")
+_FORMER_FLAGS: Final = ("exclusiveMinimum", "exclusiveMaximum", "required")
 """Keywords that were booleans: the first two in OpenAPI 3.0, the last one in draft 3, on a property."""
 _CONSTRAINTS: Final = _VALUES.keys() - _ANNOTATIONS
 
 
 def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
-    """The keywords of a schema that contain no schemas, as those of 2020-12. Keywords with invalid values are left out;
-    the names of those that would restrict the value are returned too. `nullable` is not applied yet.
+    """The keywords of a schema that contain no schemas, converted to keywords of 2020-12 (except `nullable`, see
+    `with_null`). Keywords with invalid values are left out; the second result has the names of those that constrain
+    values, because without them the schema accepts more.
     """
     invalid: list[str] = []
     made: Schema = {}
@@ -90,7 +91,7 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
         accepts = _VALUES.get(keyword)
         if accepts is None:
             continue
-        if keyword in _FLAGS_ONCE and isinstance(value, bool):
+        if keyword in _FORMER_FLAGS and isinstance(value, bool):
             continue
         if accepts(value):
             made[keyword] = value

@@ -23,7 +23,7 @@ class OperationFilter:
         excluded = self._matches(self._exclude, names)
         return (included or not self._include) and not excluded
 
-    def unmatched(self) -> Iterator[str]:
+    def unmatched_patterns(self) -> Iterator[str]:
         """Patterns that no operation matched so far."""
         yield from sorted(self._unmatched)
 

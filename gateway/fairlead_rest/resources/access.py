@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
@@ -197,12 +197,12 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         entry = catalog.unready_of_tool(query.tool)
         if entry is not None:
             raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
-        raise unknown_tool(query.tool, view.find_renamed(query.tool) or did_you_mean(query.tool, view.routes))
+        raise unknown_tool(query.tool, view.find_renamed(query.tool) or suggest_name(query.tool, view.routes))
     key, server_name, exposed = names
     decision = catalog.decision(key, server_name)
     if not (decision.allowed or query.admin or decision.discloses_reason):
-        raise unknown_tool(query.tool, view.find_renamed(query.tool) or did_you_mean(query.tool, view.routes))
-    server_view = catalog.of_server(key)
+        raise unknown_tool(query.tool, view.find_renamed(query.tool) or suggest_name(query.tool, view.routes))
+    server_view = catalog.server_view(key)
     route = server_view.everything.get(server_name) if server_view is not None else None
     hidden = view.hidden.get(exposed or "") or (
         server_view.hidden.get(server_name) if server_view is not None else None
@@ -260,11 +260,11 @@ def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | Non
         for tool in server.tools:
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
             names = key, tool.name, shown
-            for name in (tool_id(key, tool.shown), f"{key.name}/{tool.shown}"):
+            for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown_name}"):
                 if name in tools:
                     ambiguous.add(name)
                 tools[name] = names
-            tools[f"{key}/{tool.shown}"] = names
+            tools[f"{key}/{tool.shown_name}"] = names
             if shown is not None:
                 tools[shown] = names
     return {name: names for name, names in tools.items() if name not in ambiguous}

@@ -62,10 +62,10 @@ def visible_aggregates(tallies: Tallies | None, catalog: SubjectCatalog) -> Aggr
 
 def _lines(tallies: Tallies, catalog: SubjectCatalog) -> Iterator[Line]:
     for server in catalog.servers():
-        view, info = catalog.of_server(server.key), _info(server.catalog.server_info)
+        view, info = catalog.server_view(server.key), _info(server.catalog.server_info)
         for tool in server.tools:
             tally = tallies.of(server.key, tool.name)
-            if tally is not None and view is not None and tool.shown in view.everything:
+            if tally is not None and view is not None and tool.shown_name in view.everything:
                 yield line(info.name, info.version, tool.name, tallies.environment, tally)
 
 

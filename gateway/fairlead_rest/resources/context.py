@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, UnknownToolAnswer
 from fairlead_gateway.calls.results.context_recorder import BadSession
 from fairlead_gateway.core.long_results import LEAST_TOKENS
 from fairlead_gateway.result_stores.store import ContextUnavailable
@@ -103,9 +103,9 @@ async def _execute(
         session = recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    visible = services.catalogs.compiled(catalog, execution.tier)
+    visible = services.catalogs.compiled_tools(catalog, execution.tier)
     if visible is None:
-        visible = await services.work.do(lambda: services.catalogs.visible(catalog, execution.tier))
+        visible = await services.work.do(lambda: services.catalogs.visible_tools(catalog, execution.tier))
     entry = (
         visible.find(execution.name)
         or visible.find_hidden(execution.name)
@@ -115,7 +115,7 @@ async def _execute(
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), catalog.identity)
     direct_call = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
     result = await services.caller.call(origin, visible.view, direct_call)
-    if isinstance(result, Unknown):
+    if isinstance(result, UnknownToolAnswer):
         raise Problem(INVALID_ARGUMENTS, result.message)
     services.counts.count_call(catalog.identity.principal, entry.name)
     return ExecutionAnswer(result)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_formats.tools.between import Conversion
 from fairlead_offers.conversion import jobs
 from fairlead_offers.conversion.formats import find_format
-from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
+from fairlead_offers.conversion.jobs import ConversionFailure, ConvertBody, ConvertedMessages, MessagesBody
 from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.workers.heavy_work import HeavyWork, with_pauses
@@ -56,25 +56,25 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def _convert_here(body: bytes) -> ConvertedBody | Declined:
+def _convert_here(body: bytes) -> ConvertedBody | ConversionFailure:
     """Convert a body with pauses, so that the event loop never waits for more than two tools, about 0.1 ms."""
     return jobs.convert(body, pace=partial(with_pauses, stride=2))
 
 
 async def _finish(
     work: HeavyWork,
-    job: Job[ConvertedBody | Declined],
+    job: Job[ConvertedBody | ConversionFailure],
     body: list[bytes],
-    convert_here: Callable[[bytes], ConvertedBody | Declined],
-) -> ConvertedBody | Declined:
+    convert_here: Callable[[bytes], ConvertedBody | ConversionFailure],
+) -> ConvertedBody | ConversionFailure:
     """Convert a small body by `convert_here` in this process, and a larger body in another process. Raises Problem."""
     size = sum(map(len, body))
     try:
         if size <= MAX_LOCAL_BYTES:
             await work.throttle.turn(in_thread(size))
-        elif work.converting is not None:
+        elif work.conversion_pool is not None:
             await work.throttle.turn(by_process(size))
-            return await work.converting.do(job, body)
+            return await work.conversion_pool.do(job, body)
         return await work.do(lambda: convert_here(b"".join(body)))
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
@@ -82,7 +82,7 @@ async def _finish(
         raise Problem(INTERNAL, f"the conversion failed: {error}") from error
 
 
-def _answer(converted: ConvertedBody | Declined) -> Response:
+def _answer(converted: ConvertedBody | ConversionFailure) -> Response:
     """Make the response of a conversion. Raises Problem for a declined conversion."""
     if isinstance(converted, ConvertedBody):
         return json_response(converted.parts)

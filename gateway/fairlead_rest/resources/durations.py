@@ -50,7 +50,7 @@ def router(context: RestContext) -> APIRouter:
         request: Request, tool: Annotated[str, Query(description="Name of the tool on `/mcp`, or its id.")]
     ) -> Response:
         return await context.answer_when_ready(
-            request, lambda catalog: _count(context, services.catalogs.visible(catalog, None), tool)
+            request, lambda catalog: _count(context, services.catalogs.visible_tools(catalog, None), tool)
         )
 
     return routes

@@ -94,11 +94,11 @@ class EventFilter:
         if event.file:
             return event
         if not event.server:
-            servers = [view for view in map(now.of_server, now.snapshot.servers) if view is not None]
+            servers = [view for view in map(now.server_view, now.snapshot.servers) if view is not None]
             tools = sum(len(view.everything) for view in servers)
             return msgspec.structs.replace(event, servers=len(servers), tools=tools)
         key = ServerKey(*event.server.split("/", 1))
-        old_view, view = before.of_server(key), now.of_server(key)
+        old_view, view = before.server_view(key), now.server_view(key)
         if old_view is None and view is None:
             may_see = event.type == FAILED and any(entry.key == key for entry in now.unready_servers())
             return event if may_see else None

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Request, Response
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_api.floors import Floor
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.call_identity import credential_for
-from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
+from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measurements_of
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import unknown_tool
 from fairlead_rest.context import RestContext
@@ -113,11 +113,11 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
     floor = catalog.floor(tool)
     quota = catalog.decision(server.key, tool.name).quota
     return Explanation(
-        id=tool_id(server.key, tool.shown),
+        id=tool_id(server.key, tool.shown_name),
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
-        measured=measured_of(state, snapshot.round_trips.get(server.key)),
+        measured=measurements_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
         no_calls_by=None if quota is None else quota.no_calls_by,
         credential=credential_for(server.catalog, catalog.identity, exchange_allowed),
@@ -146,8 +146,8 @@ def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, 
     matches = [
         (exposed, *merged[exposed])
         for exposed in visible
-        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].shown) == name
+        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].shown_name) == name
     ]
     if len(matches) == 1:
         return matches[0]
-    raise unknown_tool(name, view.find_renamed(name) or did_you_mean(name, visible))
+    raise unknown_tool(name, view.find_renamed(name) or suggest_name(name, visible))

@@ -171,7 +171,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
         approvable,
         None if hash_ is None else command_for(key, hash_),
         shown,
-        [_past(change) for change in past],
+        [_past_approval(change) for change in past],
         pins is not None,
     )
 
@@ -190,5 +190,5 @@ def command_for(key: ServerKey, approval: str) -> str:
     return f"fairlead approve {key} --hash {approval}"
 
 
-def _past(approval: GivenApproval) -> PastApproval:
+def _past_approval(approval: GivenApproval) -> PastApproval:
     return PastApproval(approval.at, approval.by, approval.hash, approval.definitions)

@@ -24,7 +24,7 @@ from fairlead_api.documents.catalog import (
     TcpEndpoint,
 )
 from fairlead_api.meta import ServerKey, pod_logs
-from fairlead_formats.names import did_you_mean
+from fairlead_formats.names import suggest_name
 from fairlead_mcp.printed import PrintedLine
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
@@ -114,7 +114,7 @@ def _server_key(context: RestContext, catalog: SubjectCatalog, name: str) -> Ser
             f"several servers have the name {name[:128]!r}: use one of {', '.join(names)}",
             existing=names,
         )
-    similar_name = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
+    similar_name = suggest_name(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if similar_name is None else f". Did you mean {similar_name}?"
     pods = "" if context.records.outputs.runs_processes else _logs_of_unready(catalog, short_name)
     detail = f"this gateway has no server {name[:128]!r}{pods}{hint}"

@@ -38,9 +38,9 @@ from fairlead_offers.plan.exposed_tools import (
     PlannedTask,
     compare_exposures,
     exposure_options,
-    online,
     requested_tools,
     tools_of_other_tiers,
+    without_offline,
 )
 from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, require_plan
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
@@ -115,7 +115,7 @@ def router(context: RestContext) -> APIRouter:
         return answer(
             await context.when_ready(
                 request,
-                lambda catalog: services.work.stepwise(
+                lambda catalog: services.work.run_in_steps(
                     lambda: plan_calls(services, catalog, plan_body, conversation.tokens)
                 ),
             )
@@ -127,20 +127,20 @@ def router(context: RestContext) -> APIRouter:
 async def plan_calls(
     services: ToolServices, catalog: SubjectCatalog, body: PlanBody, conversation: ConversationTokens
 ) -> bytes:
-    """Plan a conversation and encode the answer. Must be awaited in `stepwise`. Raises Problem."""
+    """Plan a conversation and encode the answer. Must be awaited in `run_in_steps`. Raises Problem."""
     route = _route(services.models, body)
-    visible = services.catalogs.visible(catalog, body.tier)
+    visible = services.catalogs.visible_tools(catalog, body.tier)
     tags, servers = frozenset(body.tags), frozenset(body.servers)
     pins = {visible.tool(name).name for name in body.pinned}
     entries = requested_tools(visible, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
-    entries = online(entries)
+    entries = without_offline(entries)
     caller_tools = parse_caller_tools(body.tools, body.tools_format, visible)
     ways: Sequence[ExposedTools] = ()
     if body.task is not None:
         tiers = tools_of_other_tiers(services.catalogs, catalog, visible.view.tier, (tags, servers))
         ways = await exposure_options(services.work, visible.view.tier, entries, tiers, caller_tools)
-    models, limits = _models(services.models, route), _limits(body).within(route.limits)
+    models, limits = _models(services.models, route), _limits(body).combine_with(route.limits)
     counted = await candidates(services.work, entries, pins, caller_tools)
     outcome = require_plan(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)
@@ -153,7 +153,7 @@ async def plan_calls(
         short=frozenset(outcome.shortened),
         caller_tools=caller_tools,
     )
-    offer = msgspec.structs.replace(offer, hidden=visible.hidden(tags, servers))
+    offer = msgspec.structs.replace(offer, hidden=visible.hidden_tools(tags, servers))
     exposure = None
     if body.task is not None:
         model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))

@@ -204,7 +204,7 @@ def score(
         median, basis = quantiles.p50_ms, MEASURED
     return Score(
         name=name,
-        id=tool_id(server.key, tool.shown),
+        id=tool_id(server.key, tool.shown_name),
         server=str(server.key),
         categories=entry.categories,
         badge=None if quantiles is None else badge(quantiles.p50_ms),

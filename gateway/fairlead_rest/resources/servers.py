@@ -296,7 +296,7 @@ def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFact
 
 def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) -> ServerDocument:
     """Add members to the document of a server that has answered."""
-    view = catalog.of_server(server.key)
+    view = catalog.server_view(server.key)
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
     discovered, info = server.catalog, server_info(server)
@@ -306,7 +306,7 @@ def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) 
         breaker=CLOSED if route is None else route.guard.state,
         pods_left=UNSET if route is None else route.upstream.gauges().pods_left or UNSET,
         tools=len(routes),
-        p95_ms=_slowest(catalog.snapshot.states.get(server.key, {}), routes),
+        p95_ms=_slowest_p95_ms(catalog.snapshot.states.get(server.key, {}), routes),
         transport=str(discovered.endpoint.__struct_config__.tag),
         protocol_version=discovered.protocol_version,
         extensions=sorted(extensions(discovered.capabilities)),
@@ -318,7 +318,7 @@ def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) 
     )
 
 
-def _slowest(states: Mapping[str, ToolState], tools: Collection[str]) -> float | UnsetType:
+def _slowest_p95_ms(states: Mapping[str, ToolState], tools: Collection[str]) -> float | UnsetType:
     measured = (states[tool].quantiles for tool in tools if tool in states)
     return max((quantiles.p95_ms for quantiles in measured if quantiles is not None), default=UNSET)
 

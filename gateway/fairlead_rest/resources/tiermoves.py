@@ -73,19 +73,19 @@ def router(context: RestContext) -> APIRouter:
 def moves_for(catalog: SubjectCatalog, moves: TierMoves, limit: int) -> TierMoveList:
     """Moves of tools that a subject may see. Must not be called in the event loop."""
     since, until = moves.since, datetime.now(UTC).isoformat(timespec="milliseconds")
-    visible = [*_visible(catalog, moves.all)]
+    visible = [*_visible_moves(catalog, moves.all)]
     return TierMoveList(since, until, len(visible), [*islice(reversed(visible), limit)])
 
 
-def _visible(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[TierMoveDocument]:
+def _visible_moves(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[TierMoveDocument]:
     tiers = frozenset(catalog.tiers)
     for move in moves:
         key, name = move.tool
-        view = catalog.of_server(key)
+        view = catalog.server_view(key)
         route = None if view is None else view.tool_of(key, name)
         left, entered = ([tier for tier in each if tier in tiers] for each in (move.left, move.entered))
         if route is None or route.tool is None or not (left or entered):
             continue
         before, after = (tier if tier in tiers else None for tier in (move.before, move.after))
-        exposed = route.tool.exposed or tool_id(key, route.tool.shown)
+        exposed = route.tool.exposed or tool_id(key, route.tool.shown_name)
         yield TierMoveDocument(move.at, exposed, str(key), left, entered, before, after, move.reason)

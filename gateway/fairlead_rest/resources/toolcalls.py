@@ -25,7 +25,7 @@ from fairlead_offers.documents import encode
 from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, predict_cost
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
-from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.planned_calls import CallOutcome, PlannedCall, PlannedCalls
 from fairlead_offers.run.requested_calls import FEW, read_calls, read_few_calls, result_for, run_calls
 from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.workers.heavy_work import SMALL
@@ -143,7 +143,7 @@ def router(context: RestContext) -> APIRouter:
 
 async def _read_when_ready(
     context: RestContext, request: Request, body: bytes
-) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
+) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]]:
     """Match the calls of a body to their tools, after waiting for servers that are starting. Raises Problem."""
     services = context.services
     end = time.monotonic() + services.catalogs.patience.seconds
@@ -158,7 +158,7 @@ async def _read_when_ready(
             return read
 
 
-def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned]) -> Prediction:
+def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[PlannedCall]) -> Prediction:
     """Predict the cost of calls, without running or counting them or checking their arguments by a schema."""
     calls = []
     for plan in planned:
@@ -172,7 +172,9 @@ def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned])
     return Prediction(find_format(body.format).name, calls, _cost(body, visible, planned))
 
 
-def _cost(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
+def _cost(
+    body: ToolCallsBody, visible: VisibleTools, planned: list[PlannedCall], actual_ms: float | None = None
+) -> Cost:
     at_once = 1 if body.strategy == "sequential" else body.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
     return predict_cost(visible, body.strategy, at_once, calls, actual_ms)
@@ -183,7 +185,9 @@ def _are_long(outcomes: list[CallOutcome]) -> bool:
     return len(outcomes) > FEW or sum(len(outcome.result or b"") for outcome in outcomes) > SMALL
 
 
-def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
+def _answer(
+    body: ToolCallsBody, planned: list[PlannedCall], outcomes: list[CallOutcome], cost: Cost
+) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
@@ -217,7 +221,7 @@ def _response(body: ToolCallsAnswer) -> Response:
     return response
 
 
-def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) -> CallDocument:
+def _document(plan: PlannedCall, outcome: CallOutcome, result: JsonObject | None) -> CallDocument:
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:

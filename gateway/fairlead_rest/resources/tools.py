@@ -108,7 +108,8 @@ def router(context: RestContext) -> APIRouter:
         tools_query = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
         return answer(
             await context.when_ready(
-                request, lambda catalog: services.work.stepwise(lambda: list_encoded(services, catalog, tools_query))
+                request,
+                lambda catalog: services.work.run_in_steps(lambda: list_encoded(services, catalog, tools_query)),
             )
         )
 
@@ -123,7 +124,7 @@ def router(context: RestContext) -> APIRouter:
         return answer(
             await context.when_ready(
                 request,
-                lambda catalog: services.work.stepwise(
+                lambda catalog: services.work.run_in_steps(
                     lambda: list_encoded(services, catalog, read_query(decode(body, ToolsBody)))
                 ),
             )
@@ -132,7 +133,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/tools/{name:path}", **describe_route("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return await context.answer_when_ready(
-            request, lambda catalog: document(services.catalogs.visible(catalog, tier).tool(name))
+            request, lambda catalog: document(services.catalogs.visible_tools(catalog, tier).tool(name))
         )
 
     return routes
@@ -155,10 +156,10 @@ def read_query(body: ToolsBody) -> ToolsQuery:
 
 
 async def list_encoded(services: ToolServices, catalog: SubjectCatalog, tools_query: ToolsQuery) -> bytes:
-    """Answer a query and encode the answer. Must be awaited in `stepwise`. Raises Problem."""
-    visible = services.catalogs.visible(catalog, tools_query.tier)
+    """Answer a query and encode the answer. Must be awaited in `run_in_steps`. Raises Problem."""
+    visible = services.catalogs.visible_tools(catalog, tools_query.tier)
     entries = visible.add_reader(visible.select(tools_query.tags, tools_query.servers))
-    hidden = visible.hidden(tools_query.tags, tools_query.servers)
+    hidden = visible.hidden_tools(tools_query.tags, tools_query.servers)
     budgeted = (
         tools_query.model is not None
         or tools_query.limits.max_tools is not None

@@ -23,7 +23,9 @@ class ArchiveSettings(ServerSettings):
     ingest: Annotated[
         Path | None, Field(description="File of JSON lines, or folder of .jsonl files, that is ingested at each start.")
     ] = None
-    example: Annotated[bool, Field(description="Whether an example campaign is ingested at the start.")] = False
+    example: Annotated[
+        bool, Field(description="Whether example records, of a role-playing game, are ingested at each start.")
+    ] = False
 
 
 def open_archive(folder: Path, settings: ArchiveSettings) -> Archive:

@@ -176,7 +176,7 @@ def parse(text: str) -> Node:
         raise BadExpression(
             f"an expression has at most {MOST_CHARACTERS} characters, but this expression has {len(text)}"
         )
-    return _Parser(text).whole()
+    return _Parser(text).parse()
 
 
 class _Parser:
@@ -187,7 +187,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
 
-    def whole(self) -> Node:
+    def parse(self) -> Node:
         node = self._sum()
         if self._rest():
             raise self._expectation("an operator or the end")

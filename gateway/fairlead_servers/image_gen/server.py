@@ -19,7 +19,7 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_a
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
-"""Milliseconds by which a call's timeout exceeds that of its picture (`timeout_s`)."""
+"""Milliseconds by which a call's timeout exceeds the timeout of its picture (`timeout_s`)."""
 NOTE: Final = "drawn locally from the prompt, without a model, because no images endpoint is configured"
 
 
@@ -65,7 +65,7 @@ class ImageTool:
 
     def __init__(self, settings: ImageSettings, endpoint: ImagesEndpoint | None) -> None:
         width, height = map(int, settings.size.split("x"))
-        self._size = (_within(width), _within(height))
+        self._size = (_clamp(width), _clamp(height))
         self._endpoint = endpoint
         self._timeout_s = settings.timeout_s
         self._slots = ProcessSlots(settings.timeout_s)
@@ -115,7 +115,7 @@ class ImageTool:
             raise ToolError(f"the picture was not drawn: {reason}.") from error
 
 
-def _within(pixels: int) -> int:
+def _clamp(pixels: int) -> int:
     return max(64, min(2048, pixels))
 
 

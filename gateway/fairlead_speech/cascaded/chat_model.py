@@ -131,7 +131,7 @@ class SpokenAnswer:
         if index >= MAX_CALLS:
             raise BackendFailed("llm_failed", f"the model made more than {MAX_CALLS} tool calls in one answer")
         if not 0 <= index <= len(self.calls):
-            message = f"the model's stream has a tool call with the index {index}, and {len(self.calls)} is the next"
+            message = f"the model's stream begins a tool call with the index {index} instead of {len(self.calls)}"
             raise BackendFailed("llm_failed", message)
         if index == len(self.calls):
             self.calls.append(GrowingCall())

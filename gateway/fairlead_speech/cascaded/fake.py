@@ -125,7 +125,7 @@ class ScriptedCascade:
             return _error(400, "the file is not a WAV file")
         fault = await self._take(STT, self.transcription_requests, (content[_WAV_HEAD:], fields))
         if fault is not None:
-            return await _faulty(request, fault, b'{"text": "half')
+            return await _send_faulty(request, fault, b'{"text": "half')
         return web.json_response({"text": self.script.next_transcript()})
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -137,7 +137,7 @@ class ScriptedCascade:
         self.requested_at.append(time.monotonic())
         fault = await self._take(LLM, self.requests, body)
         if fault is not None:
-            return await _faulty(request, fault, _chunk({"content": "Half an "}))
+            return await _send_faulty(request, fault, _chunk({"content": "Half an "}))
         reply = self.script.next_reply()
         self._held = reply.held
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
@@ -179,7 +179,7 @@ class ScriptedCascade:
         held = self._held
         fault = await self._take(TTS, self.spoken, body)
         if fault is not None:
-            return await _faulty(request, fault, b"\1" * 960)
+            return await _send_faulty(request, fault, b"\1" * 960)
         response = web.StreamResponse(headers={"content-type": "audio/pcm"})
         await response.prepare(request)
         for number, audio in enumerate(audio_of(body["input"])):
@@ -208,7 +208,7 @@ def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": {"message": message, "type": "invalid_request_error"}}, status=status)
 
 
-async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -> web.StreamResponse:
+async def _send_faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -> web.StreamResponse:
     if fault.status != 200:
         return _error(fault.status, "scripted error")
     if not fault.cut:

@@ -184,7 +184,7 @@ def text(message: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def has(message: Mapping[str, Any], name: str) -> bool:
+def has_member(message: Mapping[str, Any], name: str) -> bool:
     """Whether a message has a member, in either spelling."""
     return key(message, name) in message
 
@@ -198,7 +198,7 @@ def written_text(message: Message) -> str:
     return " ".join(word for word in words if word)
 
 
-def without(message: Message, *names: str) -> Message | None:
+def without_members(message: Message, *names: str) -> Message | None:
     """Copy a message without some members. Returns None if no other member remains."""
     removed = {key(message, name) for name in names}
     remaining = {name: value for name, value in message.items() if name not in removed}
@@ -229,9 +229,11 @@ def _misspelt_member(message: Message) -> str | None:
     Returns None if there is no such member.
     """
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
-    misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
+    misspelling = _SETUP_MEMBERS.explain_misread(update, "contextUpdate") or _SETUP_MEMBERS.explain_misread(
+        setup, SETUP
+    )
     for tool in (*members(member(update, "tools"), "tools"), *members(setup, "tools")):
-        misspelling = misspelling or _TOOL_MEMBERS.misread(tool, "a tool")
+        misspelling = misspelling or _TOOL_MEMBERS.explain_misread(tool, "a tool")
     return misspelling
 
 
@@ -270,17 +272,19 @@ _PARTS: Final = _list(_object((b"inlineData", _BLOB)))
 _PROVIDER_AUDIO: Final = _object((b"serverContent", _object((b"modelTurn", _object((b"parts", _PARTS))))))
 
 
-def _whole(form: bytes) -> re.Pattern[bytes]:
+def _whole_message(form: bytes) -> re.Pattern[bytes]:
     return re.compile(SPACE + form + SPACE)
 
 
-CLIENT_MESSAGES: Final = MessageReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=True, fault=fault)
+CLIENT_MESSAGES: Final = MessageReader(
+    OF_CLIENT, _whole_message(_CLIENT_AUDIO), binary=True, passes_audio=True, fault=fault
+)
 ROUTED_CLIENT_MESSAGES: Final = MessageReader(
-    OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault
+    OF_CLIENT, _whole_message(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault
 )
 """Reader for clients of routed sessions. The gateway decodes their audio, because it detects the turns itself."""
 PROVIDER_MESSAGES: Final = MessageReader(
-    OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
+    OF_PROVIDER, _whole_message(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
 )
 """Reader for providers. Messages with audio are decoded too, because the first audio begins an answer."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
 from fairlead_speech.cascaded.input_audio import DetectionSettings
-from fairlead_speech.gemini.messages import Message, has, key, member, members, text
+from fairlead_speech.gemini.messages import Message, has_member, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"
 """Names of two message formats. A client's functions are converted from the first, Gemini Live's, to the second, the
@@ -67,9 +67,9 @@ class RoutedSetup:
     def update(self, message: Message) -> None:
         """Apply a client's `contextUpdate` that has been sent to the provider."""
         update = member(message, "contextUpdate")
-        if has(update, "systemInstruction"):
+        if has_member(update, "systemInstruction"):
             self._instructions = _system_instruction(update)
-        if has(update, "tools"):
+        if has_member(update, "tools"):
             self._tools = members(member(update, "tools"), "tools")
 
     @property

@@ -28,7 +28,7 @@ from fairlead_speech.gemini.messages import (
     ROUTED_CLIENT_MESSAGES,
     Message,
     ServerContent,
-    has,
+    has_member,
     is_present,
     key,
     member,
@@ -109,14 +109,14 @@ class RoutedLive:
     async def from_client(self, payload: bytes) -> bytes | None:
         """Translate a message of the client for the provider. Returns None if nothing is forwarded."""
         message = messages.read(payload)
-        if has(message, "realtimeInput"):
+        if has_member(message, "realtimeInput"):
             return await self._client_realtime_input(message)
-        if has(message, "clientContent"):
+        if has_member(message, "clientContent"):
             return await self._client_content(payload, message)
-        if has(message, "toolResponse"):
+        if has_member(message, "toolResponse"):
             return await self._client_tool_response(payload, message)
         forwarded = await self._session.from_client(payload)
-        if forwarded is not None and has(message, "contextUpdate"):
+        if forwarded is not None and has_member(message, "contextUpdate"):
             self._setup.update(message)
         return forwarded
 
@@ -136,15 +136,15 @@ class RoutedLive:
             if number % _PER_STEP == 0:
                 await asyncio.sleep(0)
         marked = self._setup.detection is None  # without detection, the client marks turns
-        if marked and has(remaining, "activityStart") and not self._turns.speaking:
+        if marked and has_member(remaining, "activityStart") and not self._turns.speaking:
             await self._on_speech_started()
-        ends = has(remaining, "audioStreamEnd") or (marked and has(remaining, "activityEnd"))
+        ends = has_member(remaining, "audioStreamEnd") or (marked and has_member(remaining, "activityEnd"))
         if ends and self._turns.speaking:
             await self._on_speech_stopped()
         if text(remaining, "text"):
             await self._add_written_turn({"realtimeInput": {"text": text(remaining, "text")}})
-            remaining = messages.without(remaining, "text") or {}
-        remaining_message = messages.without(remaining, *_TURN_MEMBERS)
+            remaining = messages.without_members(remaining, "text") or {}
+        remaining_message = messages.without_members(remaining, *_TURN_MEMBERS)
         return None if remaining_message is None else _encode({"realtimeInput": remaining_message})
 
     async def _client_content(self, payload: bytes, message: Message) -> bytes | None:
@@ -285,7 +285,7 @@ class RoutedLive:
             self._turns.on_provider_idle()
             await self._turns.send_pending()
         if ignored and forwarded is not None:
-            remaining = messages.without(messages.read(forwarded), "serverContent")
+            remaining = messages.without_members(messages.read(forwarded), "serverContent")
             return None if remaining is None else _encode(remaining)
         return forwarded if forwarded is None else self._visible(forwarded, content)
 
@@ -307,10 +307,10 @@ class RoutedLive:
         if not hidden:
             return payload
         message = messages.read(payload)
-        remaining = messages.without(member(message, "serverContent"), *hidden)
+        remaining = messages.without_members(member(message, "serverContent"), *hidden)
         if remaining is not None:
             return _encode({**message, "serverContent": remaining})
-        remaining_message = messages.without(message, "serverContent")
+        remaining_message = messages.without_members(message, "serverContent")
         return None if remaining_message is None else _encode(remaining_message)
 
 

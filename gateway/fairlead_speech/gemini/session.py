@@ -27,7 +27,7 @@ from fairlead_speech.gemini.messages import (
     ServerContent,
     SessionResumptionUpdate,
     Transcription,
-    has,
+    has_member,
     key,
     member,
     members,
@@ -176,14 +176,14 @@ class LiveSession:
     async def from_client(self, payload: bytes) -> bytes | None:
         """Translate a message of the client for the provider. Returns None if nothing is forwarded."""
         message = messages.read(payload)
-        if has(message, "contextUpdate"):
+        if has_member(message, "contextUpdate"):
             return await self._client_context_update(message, len(payload))
         if SETUP in message:
             raise UnreadableMessage("a setup can only be the first message of a connection")
         if SESSION_UPDATE in message:
             await self._gateway_session_update(message)
             return None
-        if has(message, "toolResponse"):
+        if has_member(message, "toolResponse"):
             answers = members(member(message, "toolResponse"), "functionResponses")
             self._turns.finish_calls([messages.text(answer, "id") for answer in answers])
             return payload
@@ -192,9 +192,9 @@ class LiveSession:
             self._turn_number += 1
             await self._tier_tools.choose_tier(UserText(str(self._turn_number), written, final=True, continues=False))
         content, live = member(message, "clientContent"), member(message, "realtimeInput")
-        if has(live, "activityStart"):
+        if has_member(live, "activityStart"):
             self._turns.begin_activity()
-        elif content.get(key(content, "turnComplete")) or live.get("text") or has(live, "activityEnd"):
+        elif content.get(key(content, "turnComplete")) or live.get("text") or has_member(live, "activityEnd"):
             self._turns.request_answer()
         return payload
 
@@ -211,7 +211,7 @@ class LiveSession:
         if not self._context.provider_mcp and has_provider_mcp(tools):
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))
             return None
-        if has(member(message, "contextUpdate"), "tools"):
+        if has_member(member(message, "contextUpdate"), "tools"):
             # a tool of the client may have the name of a tool in the offer: build the offer again without that name
             offer = await self._tier_tools.build_offer(function_names(tools))
             if offer is not None:
@@ -221,7 +221,7 @@ class LiveSession:
     async def _gateway_session_update(self, message: Message) -> None:
         self._notices.updates_session = True
         content = member(message, SESSION_UPDATE)
-        update = {name: content[key(content, name)] for name in ("tier", "queueDepth") if has(content, name)}
+        update = {name: content[key(content, name)] for name in ("tier", "queueDepth") if has_member(content, name)}
         try:
             if "queueDepth" in update:
                 update["queue_depth"] = update.pop("queueDepth")
@@ -265,7 +265,7 @@ class LiveSession:
         self._end_over_budget()
         if not hidden and changed is None:
             return payload
-        remaining = messages.without(messages.read(payload) if changed is None else changed, *hidden)
+        remaining = messages.without_members(messages.read(payload) if changed is None else changed, *hidden)
         return None if remaining is None else _encode(remaining)
 
     def _end_over_budget(self) -> None:
@@ -317,7 +317,7 @@ class LiveSession:
         listed = members(tool_call, "functionCalls")
         client_calls = [each for each in listed if not self._setup.answers_call(messages.text(each, "name"))]
         if not client_calls:
-            return messages.without(message, "toolCall") or {}
+            return messages.without_members(message, "toolCall") or {}
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}
 
     def _on_cancellation(self, message: Message, ids: Collection[str]) -> Message:
@@ -329,7 +329,7 @@ class LiveSession:
         if len(client_ids) == len(ids):
             return message
         if not client_ids:
-            return messages.without(message, "toolCallCancellation") or {}
+            return messages.without_members(message, "toolCallCancellation") or {}
         return {**message, key(message, "toolCallCancellation"): {"ids": client_ids}}
 
     def _on_resumption_update(self, update: SessionResumptionUpdate) -> None:

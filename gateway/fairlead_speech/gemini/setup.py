@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.gemini.messages import Message, has, key, member, members, text
+from fairlead_speech.gemini.messages import Message, has_member, key, member, members, text
 from fairlead_speech.tools import GatewayToolNames
 
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -30,7 +30,7 @@ class SessionSetup:
         self._sent_tools: list[Message] | None = None
         self.client_tools = members(setup, "tools")
         self._names.add_client_names(self.client_names)
-        self.client_resumes = has(setup, "sessionResumption")
+        self.client_resumes = has_member(setup, "sessionResumption")
         """Whether the client requested resumption handles, so that it can resume the session itself."""
 
     @property
@@ -80,10 +80,10 @@ class SessionSetup:
         """
         name = key(message, "contextUpdate")
         update = member(message, "contextUpdate")
-        if has(update, "systemInstruction"):
+        if has_member(update, "systemInstruction"):
             self._setup.pop(key(self._setup, "systemInstruction"), None)
             self._setup["systemInstruction"] = update[key(update, "systemInstruction")]
-        if not has(update, "tools"):
+        if not has_member(update, "tools"):
             return message
         self.client_tools = members(member(update, "tools"), "tools")
         self._names.add_client_names(self.client_names)
@@ -108,4 +108,4 @@ def function_names(tools: list[Message]) -> frozenset[str]:
 
 def has_provider_mcp(tools: list[Message]) -> bool:
     """Whether any of the tools lets the provider call MCP servers."""
-    return any(has(tool, "mcpServers") for tool in tools)
+    return any(has_member(tool, "mcpServers") for tool in tools)

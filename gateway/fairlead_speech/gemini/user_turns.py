@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_speech.cascaded.audio import BadAudio, decode
-from fairlead_speech.gemini.messages import Message, has, key, member, members, text
+from fairlead_speech.gemini.messages import Message, has_member, key, member, members, text
 
 PIECE_BYTES: Final = 48_000
 """Bytes of audio in one message to the provider, for a turn from the queue: 64 KB of base64."""
@@ -55,7 +55,7 @@ class UserTurn(msgspec.Struct):
         """Convert the turn to contents, the elements of a conversation in Gemini's API."""
         if self.message is None:
             return [text_content("user", self.words)] if self.words else []
-        if has(self.message, "clientContent"):
+        if has_member(self.message, "clientContent"):
             return members(member(self.message, "clientContent"), "turns")
         return [text_content("user", text(member(self.message, "realtimeInput"), "text"))]
 
@@ -123,7 +123,7 @@ async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[
             if audio is None:
                 others.append(blob)
             yield audio
-        if has(live, name) and not others:
+        if has_member(live, name) and not others:
             del remaining[key(live, name)]
         elif len(others) < len(blobs):
             remaining[key(live, name)] = others

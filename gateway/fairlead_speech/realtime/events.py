@@ -81,12 +81,12 @@ def misspelt_member(event: Event) -> str | None:
     """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
     Returns None if there is no such member.
     """
-    misspelling = _EVENT.misread(event, "the event")
+    misspelling = _EVENT.explain_misread(event, "the event")
     for name in ("session", "response"):
         configured = member(event, name)
-        misspelling = misspelling or _CONFIG.misread(configured, name)
+        misspelling = misspelling or _CONFIG.explain_misread(configured, name)
         for tool in members(configured, "tools"):
-            misspelling = misspelling or _TOOL.misread(tool, f"a tool of {name}")
+            misspelling = misspelling or _TOOL.explain_misread(tool, f"a tool of {name}")
     return misspelling
 
 

@@ -350,7 +350,7 @@ class ScriptedResponse:
         await asyncio.gather(self._task, return_exceptions=True)
         self._on_done(self)
         if not silent:
-            await self._done("cancelled", {"type": "cancelled", "reason": reason})
+            await self._end_response("cancelled", {"type": "cancelled", "reason": reason})
 
     async def _run(self) -> None:
         if self._reply.begins is not None:
@@ -361,9 +361,9 @@ class ScriptedResponse:
         for call in self._reply.calls:
             await self._call(call)
         self._on_done(self)
-        await self._done("completed", None)
+        await self._end_response("completed", None)
 
-    async def _done(self, status: str, details: dict[str, Any] | None) -> None:
+    async def _end_response(self, status: str, details: dict[str, Any] | None) -> None:
         usage = {
             "total_tokens": 30,
             "input_tokens": 20,

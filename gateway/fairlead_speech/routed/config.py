@@ -40,12 +40,12 @@ class RoutedConfig:
     @property
     def input_config(self) -> Event:
         """`audio.input` as the client set it."""
-        return member(self._current, _INPUT)
+        return member(self._newest_event, _INPUT)
 
     @property
     def for_engine(self) -> Event:
         """Instructions, tools and modalities that the client set."""
-        return {name: value for name, value in self._current.items() if name != _INPUT}
+        return {name: value for name, value in self._newest_event.items() if name != _INPUT}
 
     @property
     def answers_speech(self) -> bool:
@@ -104,7 +104,7 @@ class RoutedConfig:
         return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **by_client}}}}
 
     @property
-    def _current(self) -> Event:
+    def _newest_event(self) -> Event:
         current = self._accepted
         for _, changes in self._pending:
             current = _merge_changes(current, changes)

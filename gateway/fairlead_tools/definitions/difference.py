@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned, Pins, Sort
-from fairlead_tools.definitions.printable import visible
+from fairlead_tools.definitions.printable import escape_unprintable
 from fairlead_tools.definitions.scan import scan
 
 MOST_COMPARED: Final = 400
@@ -51,7 +51,7 @@ def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     """Compare a definition that `pins` holds back with the approved definition."""
     old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
     lines = unify(old, definition.definition)
-    shown = _within(lines)
+    shown = _shorten(lines)
     return HeldChange(
         definition.sort,
         definition.name,
@@ -69,7 +69,7 @@ def unify(before: Raw | None, after: Raw) -> list[str]:
     lines: list[str] = []
     for member in [*new, *(member for member in old if member not in new)]:
         if (before_lines := old.get(member, [])) != (after_lines := new.get(member, [])):
-            lines.append(f"@@ {visible(member)} @@" if member else "@@")
+            lines.append(f"@@ {escape_unprintable(member)} @@" if member else "@@")
             lines += _compare(before_lines, after_lines)
     if not lines and before is not None:
         lines = ["@@ equal members, different JSON text @@", f"-{_raw(before)}", f"+{_raw(after)}"]
@@ -90,7 +90,7 @@ def _compare(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
 
 
-def _within(lines: list[str]) -> list[str]:
+def _shorten(lines: list[str]) -> list[str]:
     shown, left = [], MOST_CHARACTERS
     for line in lines[:MOST_LINES]:
         if len(line) > left:
@@ -112,8 +112,8 @@ def _members(definition: Raw | None) -> dict[str, list[str]]:
 def _lines(value: Any) -> list[str]:
     """Split a string, or the JSON of another value, into lines."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    return [visible(line) for line in text.split("\n")]
+    return [escape_unprintable(line) for line in text.split("\n")]
 
 
 def _raw(definition: Raw) -> str:
-    return visible(bytes(definition).decode("utf-8", "backslashreplace"))
+    return escape_unprintable(bytes(definition).decode("utf-8", "backslashreplace"))

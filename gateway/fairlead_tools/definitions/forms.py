@@ -221,7 +221,7 @@ class _Draft:
 
     def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
         """Repair the value that a validation error reports. False if it is unclear what the value means."""
-        parent: Any = _at(self._value, path[:-1]) if path else None
+        parent: Any = _value_at(self._value, path[:-1]) if path else None
         if not isinstance(parent, dict):
             return False
         types, value = getattr(error.kind, "types", ()), parent.get(path[-1])
@@ -287,7 +287,7 @@ def _objects(definition: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield (member, number), item
 
 
-def _at(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     """Return the value at a path; None if it was removed."""
     for step in path:
         try:

@@ -8,12 +8,12 @@ _SHOWN: Final = 60
 """Default maximum number of characters of an untrusted text in a message."""
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Replace characters that cannot be printed, including line feeds, by escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def fit(text: str, limit: int = _SHOWN) -> str:
     """Make an untrusted text fit on one line of a message, cut at `limit` characters."""
-    line = visible(text[: limit + 1])
+    line = escape_unprintable(text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -70,7 +70,7 @@ def unusable_in_old_clients(schema: Schema) -> str:
             why = _odd_part(part)
             if why:
                 return why
-            references.of(part)
+            references.targets(part)
         Weights(schema)
     except UnresolvedReference as error:
         return f"the schema refers to {str(error)[:60]!r}, which it does not contain"

@@ -52,7 +52,9 @@ def documentation(handler: Callable[..., Any]) -> Documented:
 
 def context_parameter(handler: Callable[..., Any]) -> str | None:
     """Return the name of the parameter of type `Context`, or None. Raises BadTool."""
-    return next((name for name, hint in _hints(handler).items() if _plain(hint) is Context and name != "return"), None)
+    return next(
+        (name for name, hint in _hints(handler).items() if _bare_type(hint) is Context and name != "return"), None
+    )
 
 
 def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Signature:
@@ -63,7 +65,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
     hints = _hints(handler)
     for parameter in _parameters(handler):
         hint = hints.get(parameter.name, Any)
-        if _plain(hint) is Context:
+        if _bare_type(hint) is Context:
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             extra = True
@@ -115,7 +117,7 @@ def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
         raise BadTool(f"the type hints of its handler cannot be read: {error}") from error
 
 
-def _plain(hint: Any) -> Any:
+def _bare_type(hint: Any) -> Any:
     """The type in a hint, without `Annotated`; `Context | None` becomes Context."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
@@ -145,7 +147,9 @@ def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
     try:
         return pydantic.create_model("Arguments", __config__=config, **fields)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
-        raise BadTool(f"the type hints of its handler cannot be converted to a JSON Schema: {_first(error)}") from error
+        raise BadTool(
+            f"the type hints of its handler cannot be converted to a JSON Schema: {_first_line(error)}"
+        ) from error
 
 
 def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -156,7 +160,7 @@ def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             schema = make()
         except pydantic.errors.PydanticUserError as error:
             raise BadTool(
-                f"the type hints of its handler cannot be converted to a JSON Schema: {_first(error)}"
+                f"the type hints of its handler cannot be converted to a JSON Schema: {_first_line(error)}"
             ) from error
     schema.pop("title", None)
     return schema
@@ -185,5 +189,5 @@ def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
     return "; ".join(faults)
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]

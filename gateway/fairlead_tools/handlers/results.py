@@ -39,7 +39,7 @@ def result(value: Any) -> bytes:
         return b'{"content":[{"type":"text","text":%b}]}' % _encode(value)
     if value is None:
         return b'{"content":[]}'
-    plain = _plain(value)
+    plain = _to_builtins(value)
     if _is_result(plain):
         return _encode(_tidy_result(plain))
     if _is_block(plain):
@@ -59,7 +59,7 @@ def failure(error: BaseException) -> bytes:
     return b'{"content":[{"type":"text","text":%b}],"isError":true}' % _encode(text.encode(errors="replace").decode())
 
 
-def _plain(value: Any) -> Any:
+def _to_builtins(value: Any) -> Any:
     if type(value) is dict or type(value) is list:
         try:
             return msgspec.json.decode(jsonrpc.encode(value))

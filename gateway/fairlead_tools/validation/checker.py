@@ -46,7 +46,7 @@ class Checker:
         "_heights",
         "_make_plain",
         "_max_bytes",
-        "_plain",
+        "_plain_validator",
         "_simple_bytes",
         "_slow",
         "unchecked",
@@ -63,7 +63,7 @@ class Checker:
         self._fits = fast.is_valid
         self._heights = heights
         self._make_plain = without_patterns
-        self._plain: Validator | None = None
+        self._plain_validator: Validator | None = None
         """Validator without patterns, for large values; made on demand."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
@@ -100,7 +100,7 @@ class Checker:
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
-            bounded = self._for(len(value), decoded)
+            bounded = self._choose_validator(len(value), decoded)
             if bounded is None:
                 self.unchecked += 1
                 return None
@@ -130,7 +130,7 @@ class Checker:
             return None
         return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
-    def _for(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
+    def _choose_validator(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
         """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
         large or too deep to be checked in bounded time.
         """
@@ -143,9 +143,9 @@ class Checker:
         return (self._fast if size <= self._max_bytes else self._without_patterns()), size * weight <= MAX_EXPLAINED
 
     def _without_patterns(self) -> Validator:
-        if self._plain is None:
-            self._plain = self._make_plain()
-        return self._plain
+        if self._plain_validator is None:
+            self._plain_validator = self._make_plain()
+        return self._plain_validator
 
 
 def height_of(value: Any, most: int) -> int:

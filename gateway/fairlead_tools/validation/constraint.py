@@ -80,7 +80,7 @@ class Constraint:
         self._quote_rules = quote_rules
 
     @property
-    def by(self) -> str:
+    def rule_names(self) -> str:
         """Names of the rules, for logs."""
         return ", ".join(allowance.by for allowance in self._allowances)
 

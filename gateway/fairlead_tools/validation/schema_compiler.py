@@ -101,18 +101,18 @@ class Weights:
             self.recursive = True
             return 1
         self._open.add(key)
-        here = sum(self._weight(part, height) for part in self._references.of(schema))
+        here = sum(self._weight(part, height) for part in self._references.targets(schema))
         here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
-            weight += self._below(schema, height if height < 0 else height - 1)
+            weight += self._weight_below(schema, height if height < 0 else height - 1)
         self._open.discard(key)
         if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
             raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
         self._weights[key] = weight
         return weight
 
-    def _below(self, schema: Schema, height: int) -> int:
+    def _weight_below(self, schema: Schema, height: int) -> int:
         everywhere = sum(self._weight(part, height) for _, part in parts(schema, BELOW))
         single = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
         return everywhere + single

@@ -71,7 +71,7 @@ class Spelling:
             if steps + self._gathered - before > self._max_steps:
                 return TOO_INTRICATE
             if isinstance(value, dict):
-                wrong = location.known_names.misread(value, "the object")
+                wrong = location.known_names.explain_misread(value, "the object")
                 if wrong is not None:
                     return wrong
                 pairs = [(child, location.of_member(name)) for name, child in value.items()]
@@ -101,7 +101,7 @@ class Spelling:
             if id(schema) in schemas_by_id:
                 continue
             schemas_by_id[id(schema)] = schema
-            todo.extend(self._references.of(schema))
+            todo.extend(self._references.targets(schema))
             todo.extend(part for _, part in parts(schema, HERE))
         return [*schemas_by_id.values()]
 
@@ -115,11 +115,11 @@ class _Location:
         self._applied = applied
         self.known_names = ProtectedNames(name for schema in applied for name in _names(schema))
         self._of_members: dict[str, list[Schema]] = {}
-        self._rest = self._under(_OF_THE_REST)
-        self.of_items = self._under(_OF_LISTS)
+        self._rest = self._schemas_under(_OF_THE_REST)
+        self.of_items = self._schemas_under(_OF_LISTS)
         """Schemas of the items, if the value is a list."""
 
-    def _under(self, keywords: Collection[str]) -> list[Schema]:
+    def _schemas_under(self, keywords: Collection[str]) -> list[Schema]:
         return [part for schema in self._applied for _, part in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:

@@ -60,9 +60,9 @@ async def _fill(store: GrantStore, count: int) -> None:
 
 async def _opening(store: GrantStore, count: int) -> float:
     """Microseconds for reading and decrypting one grant, on average over all grants."""
-    await store.everything(())  # creates the keys
+    await store.all_grants(())  # creates the keys
     began = time.perf_counter()
-    opened = len(await store.everything())
+    opened = len(await store.all_grants())
     took = time.perf_counter() - began
     if opened != count:
         raise Unmeasurable(f"{opened} of {count} grants could be opened")

@@ -134,7 +134,7 @@ async def first_view(selection: Selection, who: Identity) -> tuple[float, float]
     """
     async with Turns(time.thread_time) as turns:
         begun = time.thread_time()
-        await ViewBuilds().ready(selection, who, MERGED)
+        await ViewBuilds().wait_until_built(selection, who, MERGED)
         view = selection.seen_by(who)[MERGED]
         size = sum(map(len, view.listing))
         took = time.thread_time() - begun
@@ -158,7 +158,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
         return made
 
     async with Turns(time.process_time) as turns:
-        with Heap(owner=False).building():
+        with Heap(owner=False).pause_collection():
             selection = await in_turns(work())
     return selection, turns.longest * 1000
 
@@ -168,7 +168,7 @@ def decisions(selection: Selection, who: Identity, times: int) -> float:
     name = next(iter(selection.seen_by(who)[MERGED].routes))
     begun = time.thread_time()
     for _ in range(times):
-        if selection.ready(who, MERGED):
+        if selection.is_built(who, MERGED):
             selection.seen_by(who)[MERGED].routes.get(name)
     return (time.thread_time() - begun) / times * 1e6
 

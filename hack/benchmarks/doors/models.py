@@ -112,7 +112,7 @@ class Conversation:
         request = self.body | {"model": self.model, "stream_options": {"include_usage": True}}
         api = self.family.api
         if not self.stream:
-            body = api.whole(turn, 1, request)
+            body = api.whole_body(turn, 1, request)
             return HEAD % (b"application/json", len(body)) + body
         events = [api.stream_event(data) for data in api.events(turn, 1, request)]
         body = b"".join(event.encode() if isinstance(event, str) else event for event in events)

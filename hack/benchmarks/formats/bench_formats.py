@@ -26,8 +26,8 @@ import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.providers.gemini.openapi import from_openapi
-from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.tool_format import DEFAULT, Action, Converted, Format, Options
+from fairlead_formats.schema.nulls import remove_nulls
+from fairlead_formats.tool_format import DEFAULT, Action, ConvertedTools, Format, Options
 from fairlead_formats.tools.cache import Conversions, hash_of
 from formats.instances import Instances
 from formats.peers import peers
@@ -121,7 +121,7 @@ class Disagreement:
             for number in range(VALUES // 2):
                 value = source.near() if number % 2 else source.value()
                 shown = with_nulls(value, converted) if strict and mine else value
-                plain = un_null(value, original) if strict and isinstance(value, dict) else value
+                plain = remove_nulls(value, original) if strict and isinstance(value, dict) else value
                 before, after = judge.is_valid(plain), other.is_valid(shown)
                 self.values += 1
                 self.narrowed += before and not after
@@ -141,13 +141,13 @@ def disagreement(pairs: Iterable[tuple[Tool, Tool, bool]]) -> Disagreement:
     return measured
 
 
-def _pairs(target: Target, every: list[Tool], converted: Converted) -> list[tuple[Tool, Tool, bool]]:
+def _pairs(target: Target, every: list[Tool], converted: ConvertedTools) -> list[tuple[Tool, Tool, bool]]:
     originals = {tool["name"]: tool["inputSchema"] for tool in every}
     out = []
     for written in converted.tools:
         safe = (written.get("function") or written.get("toolSpec") or written)["name"]
         schema, strict = schema_of(target, written)
-        out.append((originals[str(converted.names.original(safe))], schema, strict))
+        out.append((originals[str(converted.names.original_name(safe))], schema, strict))
     return out
 
 

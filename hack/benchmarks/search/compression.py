@@ -22,15 +22,15 @@ from math import log1p
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_offers.results.kept_results import OVERHEAD_TOKENS
 from fairlead_offers.results.result_documents import document
 from fairlead_offers.results.session_context import ENCODING_S
+from fairlead_offers.results.stored_results import OVERHEAD_TOKENS
 from fairlead_search.embedding import missing_modules
 from fairlead_search.passage_relevance import scores
-from fairlead_search.passages import Rate, best, write_out
+from fairlead_search.passages import Rate, best_passages, write_out
 from fairlead_search.term_scores import K1, B
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
-from fairlead_search.token_estimate import tokens, within
+from fairlead_search.token_estimate import cut_to_tokens, tokens
 from rig.harness import Cell, Goal, Report
 
 HALVES: Final = {"compression": "tuning", "compression-held": "held", "compression-fresh": "fresh"}
@@ -64,14 +64,14 @@ def picked(overhead: int, rate: Rate, whole: object, question: str, budget_token
     """Passages that `retrieve_context` selects, with their locations. Locations and `overhead` tokens per passage
     count.
     """
-    passages, _ = best({"": whole}, question, budget_tokens, overhead, rate)
+    passages, _ = best_passages({"": whole}, question, budget_tokens, overhead, rate)
     return "\n".join(f"{passage.where}\n{passage.text}" for passage in passages)
 
 
 def head(whole: object, question: str, budget_tokens: int) -> str:
     """Beginning of the document."""
     del question
-    return within(write_out(whole), budget_tokens)
+    return cut_to_tokens(write_out(whole), budget_tokens)
 
 
 def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
@@ -92,7 +92,7 @@ def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
         room = budget_tokens - tokens("\n".join(left))
         if room <= 1:
             break
-        left.append(within(chunks[index], room - 1))
+        left.append(cut_to_tokens(chunks[index], room - 1))
     return "\n".join(left)
 
 

@@ -79,9 +79,9 @@ def idling() -> Callable[[], object]:
             samples = [Measured(f"{n}", 0.0, 100.0 + n, AttemptOutcome.OK) for n in range(20)]
             ledger.add_samples(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
     ledger.decide(0.0)
-    for state in ledger.due(0.0, ""):
+    for state in ledger.due_documents(0.0, ""):
         ledger.take_stored(state, 0.0)
-    return lambda: (ledger.decide(100.0), ledger.due(100.0, ""))
+    return lambda: (ledger.decide(100.0), ledger.due_documents(100.0, ""))
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:

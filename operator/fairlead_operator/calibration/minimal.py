@@ -242,15 +242,15 @@ def _bounds(schema: Schema) -> tuple[float, float]:
     above, below = number_of("exclusiveMinimum"), number_of("exclusiveMaximum")
     if above is not None and below is not None and below - above <= unit:
         return above, below
-    lows = [number_of("minimum"), None if above is None else _beyond(above, unit)]
-    highs = [number_of("maximum"), None if below is None else -_beyond(-below, unit)]
+    lows = [number_of("minimum"), None if above is None else _next_multiple(above, unit)]
+    highs = [number_of("maximum"), None if below is None else -_next_multiple(-below, unit)]
     return (
         max((low for low in lows if low is not None), default=-math.inf),
         min((high for high in highs if high is not None), default=math.inf),
     )
 
 
-def _beyond(bound: float, unit: float) -> float:
+def _next_multiple(bound: float, unit: float) -> float:
     """The next multiple of `unit` above an exclusive bound."""
     return (math.floor(bound / unit) + 1) * unit
 

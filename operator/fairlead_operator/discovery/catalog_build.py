@@ -114,7 +114,7 @@ def build_catalog(server: McpServer, listing: RawListing, access: CallAccess) ->
     )
     untrusted_by_default = spec.trust_annotations is None and not spec.trusts_annotations
     findings = ListingFindings(
-        listed=listing.listed,
+        listed=listing.definition_count,
         faults=(*definition_filter.faults, *shape_faults),
         failed_lists=listing.notes,
         notes=tuple(notes),

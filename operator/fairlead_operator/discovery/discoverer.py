@@ -22,7 +22,7 @@ from fairlead_mcp import eras
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import PROCESS_SECONDS, reached_endpoint
-from fairlead_mcp.server_listing import KeptListing, RawListing, read_everything
+from fairlead_mcp.server_listing import PackedListing, RawListing, read_everything
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.first_grant import (
     UserListing,
@@ -91,7 +91,7 @@ class Discoverer:
         self._monotonic = clocks.monotonic
         self._rng = clocks.rng
         self._states: dict[ServerKey, DiscoveryState] = {}
-        self._requested: set[ServerKey] = set()
+        self._requested_servers: set[ServerKey] = set()
         """Servers with a requested refresh that have no `DiscoveryState` yet."""
         self._user_listings: dict[ServerKey, UserListing] = {}
         """Newest listing of each server that a gateway read with a user's token, until the next reconcile."""
@@ -126,8 +126,8 @@ class Discoverer:
             self._cancel(state)
             self._connector.end_shared_process(key)
             state = self._states[key] = self._carry_over(state, target)
-            state.refresh_requested = state.refresh_requested or key in self._requested
-            self._requested.discard(key)
+            state.refresh_requested = state.refresh_requested or key in self._requested_servers
+            self._requested_servers.discard(key)
         state.awaits_comparison = await_comparison
         self._take_user_listing(key, state)
         if state.task is None and self.until_due(state) <= 0:
@@ -142,7 +142,7 @@ class Discoverer:
             state.refresh_requested = False
         self._loss_detector.hold(key, target.endpoint)
         listing = None if state.wants_sign_in or target.api is not None else state.listing
-        if listing is not None and eras.announced(listing.capabilities):
+        if listing is not None and eras.announced_lists(listing.capabilities):
             self._streams.hold(key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential)
         else:
             self._streams.drop(key)
@@ -176,7 +176,7 @@ class Discoverer:
         """Drop a server's state. A requested refresh fails with `why`, or keeps waiting if `why` is empty."""
         state = self._states.get(key)
         if state is not None and (state.refresh_requested or state.requested_at):
-            self._requested.add(key)
+            self._requested_servers.add(key)
         self._drop_state(key)
         self._fail_refresh(key, why)
 
@@ -219,7 +219,7 @@ class Discoverer:
         state.only_events = granted.by_events
         state.granted_at = granted.at
         if not granted.by_events:
-            state.listing = KeptListing.of(granted.listing)
+            state.listing = PackedListing.of(granted.listing)
             state.ungated_listing = None  # a running comparison must not replace the user's listing
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
@@ -254,7 +254,7 @@ class Discoverer:
         """
         state = self._states.get(key)
         if state is None:
-            self._requested.add(key)
+            self._requested_servers.add(key)
             self._on_result(key)
             return
         state.refresh_requested = True
@@ -270,7 +270,7 @@ class Discoverer:
 
     def forget(self, key: ServerKey) -> None:
         """Drop everything about a deleted server."""
-        self._requested.discard(key)
+        self._requested_servers.discard(key)
         self._user_listings.pop(key, None)
         self._failed_refreshes.pop(key, None)
         if self._apis is not None:
@@ -278,8 +278,8 @@ class Discoverer:
         self._drop_state(key)
 
     def _fail_refresh(self, key: ServerKey, why: str) -> None:
-        if why and key in self._requested:
-            self._requested.discard(key)
+        if why and key in self._requested_servers:
+            self._requested_servers.discard(key)
             self._failed_refreshes[key] = Refreshed(at=self._timestamp(), failure=why)
 
     def _drop_state(self, key: ServerKey) -> None:
@@ -347,7 +347,7 @@ class Discoverer:
                 outcome = _SignInRequired()
             elif isinstance(outcome, RawListing) and outcome.api is None:
                 outcome = structs.replace(outcome, announced=announced)
-                state.ungated_listing = KeptListing.of(outcome)
+                state.ungated_listing = PackedListing.of(outcome)
                 outcome = await self._compare(key, state, credential, outcome)
             listing = await pack_listing(outcome) if isinstance(outcome, RawListing) else None
             self._settle(key, state, outcome, interval, listing)
@@ -373,7 +373,7 @@ class Discoverer:
         """Complete the listing after a capability comparison that outlasted its discovery."""
         state = self._states.get(key)
         if state is not None and state.ungated_listing is not None and state.task is None:
-            state.listing = KeptListing.of(self._comparisons.complete(key, state.ungated_listing.unpack()))
+            state.listing = PackedListing.of(self._comparisons.complete(key, state.ungated_listing.unpack()))
             self._on_result(key)
 
     async def _discover(
@@ -415,14 +415,14 @@ class Discoverer:
         state: DiscoveryState,
         outcome: RawListing | DiscoveryFailure | _SignInRequired,
         interval: float,
-        listing: KeptListing | None = None,
+        listing: PackedListing | None = None,
     ) -> None:
         """Store the outcome of a discovery, and schedule the next one. `listing` is the outcome in packed form."""
         now = self._monotonic()
         jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
         if isinstance(outcome, RawListing):
             self._note_answer(state)
-            state.listing = listing or KeptListing.of(outcome)
+            state.listing = listing or PackedListing.of(outcome)
             state.source = state.target.api
             state.wants_sign_in = False
             state.granted_at = 0.0

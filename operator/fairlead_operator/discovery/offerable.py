@@ -213,7 +213,7 @@ def _ambiguity(raw: Raw) -> str:
     except jsonrpc.UNREADABLE:  # a number is too large for Python: compare with the re-encoded members instead
         encoded = jsonrpc.encode(decoded)
         is_repeated = msgspec.json.format(encoded, indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
-    return "an object has a member twice" if is_repeated else _MEMBERS.misread(decoded, "the definition") or ""
+    return "an object has a member twice" if is_repeated else _MEMBERS.explain_misread(decoded, "the definition") or ""
 
 
 def _name_fault(name: str, limit: int) -> str:

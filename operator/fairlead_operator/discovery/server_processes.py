@@ -129,7 +129,7 @@ class _Server:
     def is_unused(self) -> bool:
         return not self.sessions and not self.ending and self.process is None
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self.changed.wait()
 
@@ -177,7 +177,7 @@ class ServerProcesses:
             self._note_change(key, server)
 
     def renew(self, key: ServerKey) -> None:
-        """End the server's shared process; the next session starts another one, possibly in another pod."""
+        """End the server's shared process; the next session starts another process, possibly in another pod."""
         server = self._servers.get(key)
         if server is not None:
             self._end_process(key, server)
@@ -198,10 +198,10 @@ class ServerProcesses:
         observer: MethodObserver | None,
         capabilities: bytes,
     ) -> AsyncIterator[McpSession]:
-        await server.until(lambda: server.is_free)
+        await server.wait_until(lambda: server.is_free)
         while server.process is not None and (server.process.target != target or server.process.is_broken):
             self._end_process(key, server)
-            await server.until(lambda: server.is_free)
+            await server.wait_until(lambda: server.is_free)
         process = server.process
         if process is None:
             process = server.process = _SharedProcess(
@@ -221,11 +221,11 @@ class ServerProcesses:
     async def _open_private(
         self, key: ServerKey, server: _Server, target: _ProcessTarget, capabilities: bytes
     ) -> AsyncIterator[McpSession]:
-        await server.until(lambda: server.is_idle)
+        await server.wait_until(lambda: server.is_idle)
         server.has_private = True
         try:
             self._end_process(key, server)
-            await server.until(lambda: not server.ending)
+            await server.wait_until(lambda: not server.ending)
             offering = Offering(capabilities, decline)
             link = self._open_link(key, target.endpoint, target.credential, None, offering)
             try:

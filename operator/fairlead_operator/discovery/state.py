@@ -12,7 +12,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.oauth import errors as grants
 from fairlead_mcp.oauth.errors import GrantFailed
-from fairlead_mcp.server_listing import KeptListing
+from fairlead_mcp.server_listing import PackedListing
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
@@ -124,11 +124,11 @@ class DiscoveryState:
     """State of the discovery of one server."""
 
     target: DiscoveryTarget
-    listing: KeptListing | None = None
+    listing: PackedListing | None = None
     """The last good answer of this target."""
     source: ApiSource | None = None
     """For an HTTP API, the source from which `listing` was made; the source in `target` may have changed since."""
-    ungated_listing: KeptListing | None = None
+    ungated_listing: PackedListing | None = None
     """The last good answer without gated tools, which only clients with certain capabilities see."""
     awaits_comparison: bool = False
     """Whether a discovery waits for its capability comparison: tools of a pinned server that are added later would be

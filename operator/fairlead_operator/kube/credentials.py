@@ -354,9 +354,9 @@ class Resolver:
                 return present_client(grant, client_secret, resource_secret)
             if isinstance(auth, Auth) and auth.user_key is not None:
                 return present_key(auth.user_key)
-            if auth.static is None:  # possible only in a model that was not validated
+            if auth.static_value is None:  # possible only in a model that was not validated
                 return PresentedCredential()
-            secret = await self._read(server, auth.static.secret_ref)
+            secret = await self._read(server, auth.static_value.secret_ref)
             if not hosts_allow(secret.hosts, url):
                 message = f"Secret {secret.name} may be sent to {secret.hosts} only, but the server is at {origin(url)}"
                 raise UnusableSecret(Cause.HOST_NOT_ALLOWED, message)
@@ -366,7 +366,7 @@ class Resolver:
                     f"key {secret.key} of Secret {secret.name} contains characters that HTTP headers must not contain"
                 )
                 raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)
-            return present_header(auth.static, text, secret.version)
+            return present_header(auth.static_value, text, secret.version)
         except UnusableSecret as error:
             raise _RefusedReference(ConditionVerdict(False, error.cause, str(error))) from error
 

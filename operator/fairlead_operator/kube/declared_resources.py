@@ -62,7 +62,7 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
         """Resources that could be parsed."""
         return [content for content in self.values() if not isinstance(content, Broken)]
 
-    def broken(self) -> dict[ServerKey, Broken]:
+    def broken_resources(self) -> dict[ServerKey, Broken]:
         """Resources that could not be parsed."""
         return {key: content for key in self if isinstance(content := self.get(key), Broken)}
 
@@ -192,10 +192,13 @@ class KubeDeclarations:
         return self._tiers.valid() if self.reads_tiers else self._default_tiers
 
     async def policies(self) -> Collection[ToolPolicy]:
-        return [*self._policies.valid(), *(deny_all_policy(broken.item) for broken in self._policies.broken().values())]
+        return [
+            *self._policies.valid(),
+            *(deny_all_policy(broken.item) for broken in self._policies.broken_resources().values()),
+        ]
 
     def policy_faults(self) -> Mapping[ServerKey, str]:
-        return {key: broken.problem for key, broken in self._policies.broken().items()}
+        return {key: broken.problem for key, broken in self._policies.broken_resources().items()}
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return dict(self._labels)

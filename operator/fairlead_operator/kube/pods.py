@@ -95,7 +95,7 @@ class Pods:
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
         """Warnings about pods that are not ready, except warnings that are older than the running container."""
-        warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
+        warnings = ((pod, self.warnings.last_warning(name, pod.uid)) for name, pod in pods.items() if pod.is_unready)
         return [
             warning
             for pod, warning in warnings
@@ -108,7 +108,7 @@ class Pods:
 
         In the pod's status, such a container looks like a container that ended by itself.
         """
-        warning = self.warnings.last(name, pod.uid)
+        warning = self.warnings.last_warning(name, pod.uid)
         if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.ends_container:
             return None
         return dataclasses.replace(fault, message=f"{fault.message}; Kubernetes ended it: {warning.note}")
@@ -132,14 +132,14 @@ class PodWarnings:
 
     def __init__(self, changed: Callable[[ServerKey], None]) -> None:
         self._changed = changed
-        self._last: OrderedDict[ServerKey, PodWarning] = OrderedDict()
+        self._last_warnings: OrderedDict[ServerKey, PodWarning] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._last)
+        return len(self._last_warnings)
 
-    def last(self, pod: ServerKey, uid: str) -> PodWarning | None:
+    def last_warning(self, pod: ServerKey, uid: str) -> PodWarning | None:
         """The last warning about the pod with that UID; None without a warning."""
-        warning = self._last.get(pod)
+        warning = self._last_warnings.get(pod)
         return warning if warning is not None and warning.uid == uid else None
 
     def replace(self, objects: Sequence[Json], version: str) -> None:
@@ -152,16 +152,16 @@ class PodWarnings:
         warning = pod_warning(item)
         if warning is None:
             return
-        earlier = self._last.get(warning.pod)
+        earlier = self._last_warnings.get(warning.pod)
         if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
             return
         is_repetition = earlier is not None and warning.repeats(earlier)
         if earlier is not None and is_repetition:  # keep its text, so that a repetition causes no write of a status
             warning = dataclasses.replace(earlier, last=warning.last)
-        self._last[warning.pod] = warning
-        self._last.move_to_end(warning.pod)
-        if len(self._last) > MOST_WARNINGS:
-            self._last.popitem(last=False)
+        self._last_warnings[warning.pod] = warning
+        self._last_warnings.move_to_end(warning.pod)
+        if len(self._last_warnings) > MOST_WARNINGS:
+            self._last_warnings.popitem(last=False)
         if not is_repetition:
             self._changed(warning.pod)
 

@@ -52,13 +52,17 @@ def owner_references(token_path: str, namespace: str) -> list[Json]:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
     except (OSError, IndexError, ValueError, msgspec.DecodeError) as error:
         logger.warning(
-            "the file %s has no ServiceAccount token (%s): documents will outlive the release", token_path, error
+            "the file %s has no ServiceAccount token (%s): uninstalling the Helm release will not delete the published "
+            "documents",
+            token_path,
+            error,
         )
         return []
     claim = claims.kubernetes
     if claim.namespace != namespace:
         logger.warning(
-            "the ServiceAccount of %s is in namespace %s, but documents are in %s: they will outlive the release",
+            "the token %s is of a ServiceAccount in namespace %s, but documents are published to namespace %s: "
+            "uninstalling the Helm release will not delete them",
             token_path,
             claim.namespace,
             namespace,

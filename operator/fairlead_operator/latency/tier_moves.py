@@ -53,7 +53,7 @@ class MoveReasons:
         if score is None:
             return ""
         if score.gate.trial:
-            return f" for a trial of {_calls(score.gate.trial)}: a call over {_over(score)} takes it out again"
+            return f" for a trial of {_calls(score.gate.trial)}: a call over {_late_limit(score)} takes it out again"
         if self.health.gate.trial:
             return f" for a trial of {_calls(self.health.gate.trial)}: a failed call takes it out again"
         if len(self.window):
@@ -97,13 +97,13 @@ def _measurement(score: TierScore, window: Window) -> str:
     digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # 500.4 ms has to read as over 500 ms
     quantile = f"({score.detector.quantile} {figure:,.{digits}f} ms)"
     if count == 1:
-        return f"its last call took {'over' if late else 'at most'} {_over(score)} {quantile}"
+        return f"its last call took {'over' if late else 'at most'} {_late_limit(score)} {quantile}"
     if not late:
-        return f"its last {_calls(count)} took at most {_over(score)} {quantile}"
-    return f"{late} of its last {_calls(count)} took over {_over(score)} {quantile}"
+        return f"its last {_calls(count)} took at most {_late_limit(score)} {quantile}"
+    return f"{late} of its last {_calls(count)} took over {_late_limit(score)} {quantile}"
 
 
-def _over(score: TierScore) -> str:
+def _late_limit(score: TierScore) -> str:
     """Duration above which a call counts as late: the tier's limit plus its hysteresis."""
     return f"{score.late_from_ms:,.0f} ms"
 

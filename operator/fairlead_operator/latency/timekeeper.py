@@ -181,7 +181,7 @@ class Timekeeper:
         now = self._monotonic()
         for move in self.ledger.decide(now):
             self._on_move(move)
-        for state in self.ledger.due(now, self._now().isoformat(timespec="milliseconds")):
+        for state in self.ledger.due_documents(now, self._now().isoformat(timespec="milliseconds")):
             name = state_name(state.shard)
             if state.servers:
                 await self._documents.publish(pack(name, STATE, encode(state)))
@@ -192,14 +192,14 @@ class Timekeeper:
         if self._changes != self.ledger.changes:
             self._changes = self.ledger.changes
             self.resized.set()
-        for server in self.figures.due(now):
+        for server in self.figures.due_servers(now):
             self._on_remeasured(server)
 
     def _offer(self, state: State) -> None:
         for published in state.servers:
             server = ServerKey(published.namespace, published.name)
             if server not in self._gateway_servers:  # they have no McpServer whose status could show figures
-                self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
+                self.figures.offer(server, self.ledger.slowest_tool(server), self._monotonic())
 
 
 def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:

@@ -68,7 +68,7 @@ def read_configuration(
     """Read a client configuration; None for a file of another kind. Invalid JSON is reported as a problem.
 
     Args:
-        is_own: Returns whether a URL is that of this gateway; entries with such a URL are skipped.
+        is_own: Returns whether a URL belongs to this gateway; entries with such a URL are skipped.
         bare: Whether a list of servers may be the top-level value, instead of a member such as `mcpServers`.
     """
     try:
@@ -251,8 +251,8 @@ class _ConfigurationReader:
         if not listed:
             yield self._remark(first, EMPTY_LIST)
         elif not any(True for _ in entries(self._content)):
-            servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
-            yield self._remark(first, f"{servers} disabled: remove disabled: true, or enabled: false, from one")
+            servers = "its only server is" if listed == 1 else f"all of its {listed} servers are"
+            yield self._remark(first, f"{servers} disabled: remove `disabled` or `enabled` from a server's entry")
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
             yield self._remark(first, "the only server is this gateway itself: add another")
         content = self._content if isinstance(self._content, Mapping) else {}

@@ -89,7 +89,7 @@ class UnwrittenFiles:
         self._clock = clock
         self._files: dict[Path, tuple[float, str]] = {}
         """Each file, with the time and the reason of its last failure."""
-        self._reported: tuple[Path, str] | None = None
+        self._reported_problem: tuple[Path, str] | None = None
 
     def __repr__(self) -> str:
         return f"<UnwrittenFiles {len(self._files)}>"
@@ -100,7 +100,7 @@ class UnwrittenFiles:
         return not self._files
 
     @contextmanager
-    def writing(self, file: Path) -> Iterator[None]:
+    def record_failure(self, file: Path) -> Iterator[None]:
         """Context of a write or deletion of `file`, which records a failure. Raises DirectoryTrouble for OSError."""
         try:
             with file_troubles():
@@ -126,8 +126,8 @@ class UnwrittenFiles:
 
     def _report(self) -> None:
         first = next(((file, why) for file, (_, why) in self._files.items()), None)
-        if first != self._reported:
-            self._reported = first
+        if first != self._reported_problem:
+            self._reported_problem = first
             self._on_change(first)
 
 
@@ -188,7 +188,7 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            with self._unwritten.writing(self._file(name)):
+            with self._unwritten.record_failure(self._file(name)):
                 write = partial(write_private, self._file(name), document)
                 if name == SERVERS_NAME:
                     self._reserve.use(write)
@@ -202,7 +202,7 @@ class DirectoryDocuments:
     async def withdraw(self, name: str) -> None:
         """Delete a document; no error if it does not exist."""
         self._labels.pop(name, None)
-        with self._unwritten.writing(self._file(name)):
+        with self._unwritten.record_failure(self._file(name)):
             self._file(name).unlink(missing_ok=True)
         self._on_write()
 
@@ -237,7 +237,7 @@ class DirectoryCredentialStore:
         """Store a server's credential for the gateway; return the reference for the catalog."""
         file = self._file(key)
         value = msgspec.json.encode(credential, order="deterministic")
-        with self._unwritten.writing(file):
+        with self._unwritten.record_failure(file):
             write_private(file, value)
         return CredentialRef(
             secret=file.name.removesuffix(SUFFIX), key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16]
@@ -246,7 +246,7 @@ class DirectoryCredentialStore:
     def drop(self, key: ServerKey) -> None:
         """Delete a server's credential; no error if there is none."""
         file = self._file(key)
-        with self._unwritten.writing(file):
+        with self._unwritten.record_failure(file):
             file.unlink(missing_ok=True)
 
     def _file(self, key: ServerKey) -> Path:

@@ -191,9 +191,9 @@ def _pypi_launch(package: PackageVersion, target: Path) -> Launch:
 
 def _console_scripts(target: Path, name: str) -> list[str]:
     """Names of the distribution's console scripts (PyPA, entry points specification)."""
-    distribution = _canonical(name)
+    distribution = _canonical_name(name)
     for metadata in target.glob("lib/python*/site-packages/*.dist-info"):
-        if _canonical(metadata.name.split("-", 1)[0]) != distribution:
+        if _canonical_name(metadata.name.split("-", 1)[0]) != distribution:
             continue
         parser = ConfigParser(delimiters=("=",), interpolation=None)
         parser.optionxform = str  # type: ignore[assignment, method-assign]  # names are case-sensitive
@@ -205,7 +205,7 @@ def _console_scripts(target: Path, name: str) -> list[str]:
     return []
 
 
-def _canonical(name: str) -> str:
+def _canonical_name(name: str) -> str:
     """Name of a package in normalized form (PyPA, names and normalization)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -216,7 +216,7 @@ def _choose(package: PackageVersion, names: Sequence[str], default: str) -> str 
         return package.executable if package.executable in names else None
     if len(names) == 1:
         return names[0]
-    return next((name for name in names if _canonical(name) == _canonical(default)), None)
+    return next((name for name in names if _canonical_name(name) == _canonical_name(default)), None)
 
 
 def _no_program_error(package: PackageVersion, names: Sequence[str]) -> InstallFailed:

@@ -294,7 +294,7 @@ class LocalConnector:
         spec = child.program.spec
         if self._exclusive.get(key) == spec:
             raise _first_process_ended(key)
-        await child.ready(child.clock() + LOOK_SECONDS)
+        await child.wait_until_ready(child.clock() + LOOK_SECONDS)
         loop = asyncio.get_running_loop()
         name = f"{key} as seen with client capabilities"
         session = McpSession.over_child(self._children.get(name, spec, Offering(capabilities, decline)))

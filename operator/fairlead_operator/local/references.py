@@ -196,9 +196,9 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
         return present_client(auth.grant, secret, resource_secret)
     if isinstance(auth, Auth) and auth.user_key is not None:
         return present_key(auth.user_key)
-    if auth.static is None:  # possible only in a model that was not validated
+    if auth.static_value is None:  # possible only in a model that was not validated
         return PresentedCredential()
-    reference = _find_secret(declared, contents, auth.static.secret_ref)
+    reference = _find_secret(declared, contents, auth.static_value.secret_ref)
     url = declared.server.spec.remote_url or ""
     if not hosts_allow(reference.hosts, url):
         raise Unresolved(
@@ -210,7 +210,7 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
         raise Unresolved(Cause.SECRET_KEY_MISSING, f"Secret {reference.name} has no value under {reference.key}")
     if not value.isprintable():
         raise Unresolved(Cause.SECRET_VALUE_INVALID, f"{reference.label} cannot be sent in an HTTP header")
-    return present_header(auth.static, value, reference.version)
+    return present_header(auth.static_value, value, reference.version)
 
 
 def _find_secret(declared: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:

@@ -40,7 +40,7 @@ def read_tiers(path: str) -> Collection[LatencyTier]:
 
 
 def _members(mapping: Mapping[str, Any]) -> set[str]:
-    """Dotted paths of all members, including those of nested mappings. A member of YAML may be named by a number."""
+    """Dotted paths of all members, including the members of nested mappings. Names in YAML may be numbers."""
     names = set(map(str, mapping))
     for name, value in mapping.items():
         if isinstance(value, Mapping):

@@ -59,7 +59,7 @@ class Review:
     """Verdict about parts of the spec without effect; None if all parts have an effect."""
 
     @property
-    def conflicted(self) -> ConditionVerdict | None:
+    def conflict_verdict(self) -> ConditionVerdict | None:
         """Verdict Conflicted; None if no other policy contradicts this policy."""
         if not self.conflicts:
             return None
@@ -69,7 +69,7 @@ class Review:
     @property
     def warnings(self) -> tuple[ConditionVerdict, ...]:
         """The verdicts that users should be warned about."""
-        verdicts = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflicted)
+        verdicts = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflict_verdict)
         return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
@@ -153,7 +153,7 @@ def _review(
     """
     selected = [name for name in namespace.servers if selects(policy, name)]
     reach = selected_by(index, policy)  # bits of all tools of the selected servers
-    matched = [index.matching(rule) & reach for rule in policy.rules]
+    matched = [index.matching_bits(rule) & reach for rule in policy.rules]
     unlisted = tuple(sorted(name for name in selected if name not in namespace.listed))
     complete = all(name in namespace.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
@@ -189,8 +189,8 @@ def _partially_invalid(
     untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts of a policy without effect. Its message names all faults, its cause is that of the worst
-    fault.
+    """Verdict about the parts of a policy without effect. Its message names all faults, its cause is the cause of the
+    worst fault.
     """
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
@@ -245,7 +245,7 @@ def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reac
         return ()
     sentences = []
     for number, rule in enumerate(policy.rules):
-        if rule.annotations and (bits := (index.matching(rule) ^ trusting.matching(rule)) & reach):
+        if rule.annotations and (bits := (index.matching_bits(rule) ^ trusting.matching_bits(rule)) & reach):
             servers = sorted({server for server, _ in index.select(bits, index.refs)})
             more = f" and {len(servers) - _EXAMPLES} more" if len(servers) > _EXAMPLES else ""
             sentences.append(
@@ -328,7 +328,7 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
     both = selected_by(index, policy) & selected_by(index, other)
     sides = []
     for each in (policy, other):
-        matched = [index.matching(rule) & both for rule in each.rules]
+        matched = [index.matching_bits(rule) & both for rule in each.rules]
         free = [bits if rule.arguments is None else 0 for rule, bits in zip(each.rules, matched, strict=True)]
         sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
     (allows, denies, allows_freely), (they_allow, they_deny, they_allow_freely) = sides

@@ -128,7 +128,7 @@ async def test_a_gateway_gets_a_persons_token_of_another_one_by_an_assertion_of_
             token, *others = await asyncio.gather(*(source.obtain(subject) for _ in range(20)))
             assert all(other is token for other in others)
             assert len(provider.token_events()) == 1
-            assert source.cached(subject) is token
+            assert source.find_cached(subject) is token
             identity = await gateway.endpoint.identities.identify(token.header_line[15:].strip())
             assert getattr(identity, "person", b"") == f"jwt:{provider.issuer}#alice".encode()
             assert getattr(identity, "resource", "") == "/mcp"

@@ -63,7 +63,7 @@ async def test_an_unknown_format_names_the_known_ones() -> None:
 async def test_a_tool_is_called_by_the_name_that_its_provider_was_given() -> None:
     async with world() as registry:
         offered = await registry.get_tool_definitions("gemini")
-        assert offered.names.original("s__odd_name_x") == "s__odd.name/x"
+        assert offered.names.original_name("s__odd_name_x") == "s__odd.name/x"
         for name in ("s__odd_name_x", "s__odd.name/x", "mcp.s.odd.name/x"):
             outcome = await registry.execute(name, {"n": 1})
             assert (outcome.tool, outcome.text) == ("s__odd.name/x", '{"n":1}')

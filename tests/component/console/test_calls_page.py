@@ -18,7 +18,7 @@ from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_console.timeline import TimelinePhase, timeline_picture
 from fairlead_console.trace_url import check_trace_url, trace_link
-from fairlead_console.wording import OUTCOMES, breakable
+from fairlead_console.wording import OUTCOMES, with_line_breaks
 from fairlead_tools import refusal
 from fixed_authenticator import Names
 from gatewayworld import ask, calling, catalog, legacy, running
@@ -150,7 +150,7 @@ async def test_long_names_break_between_server_and_tool(tmp_path: Path, chromium
 
 
 def test_a_name_of_underscores_alone_stays_small() -> None:
-    assert len(breakable("__x" * 1000)) < 3100
+    assert len(with_line_breaks("__x" * 1000)) < 3100
 
 
 @beside_the_browser

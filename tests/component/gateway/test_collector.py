@@ -106,7 +106,7 @@ async def test_a_cycle_that_ends_after_it_was_frozen_is_collected_in_an_idle_mom
     heap = hands.heap()
     heap.start()
     try:
-        with heap.building():
+        with heap.pause_collection():
             cycle = Cycle()
         left = weakref.ref(cycle)
         del cycle
@@ -128,7 +128,7 @@ async def test_a_process_that_is_never_idle_thaws_after_many_objects_were_made_i
     heap = hands.heap()
     heap.start()
     try:
-        with heap.building():
+        with heap.pause_collection():
             cycle = Cycle()
             _ = [[] for _ in range(MOST_FROZEN)]
         left = weakref.ref(cycle)

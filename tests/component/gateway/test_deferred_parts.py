@@ -130,9 +130,9 @@ async def test_a_stranger_does_not_have_the_rest_api_made(tmp_path: Path) -> Non
 
     class Counted(Heap):
         @contextmanager
-        def building(self) -> Iterator[None]:
+        def pause_collection(self) -> Iterator[None]:
             made.append(1)
-            with super().building():
+            with super().pause_collection():
                 yield
 
     trust = Trust((Names("ann"),))

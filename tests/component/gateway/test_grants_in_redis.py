@@ -81,10 +81,10 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(redis: 
         for key in (KEY, OTHER, SOMEBODY):
             await store.write(key, GRANT)
         assert {key for key, _ in await store.of_person(KEY.person)} == {KEY, OTHER}
-        assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
-        assert {key for key, _ in await store.everything({KEY.server})} == {KEY, SOMEBODY}
+        assert {key for key, _ in await store.all_grants()} == {KEY, OTHER, SOMEBODY}
+        assert {key for key, _ in await store.all_grants({KEY.server})} == {KEY, SOMEBODY}
         await store.delete(SOMEBODY)
-        assert {key for key, _ in await store.everything()} == {KEY, OTHER}
+        assert {key for key, _ in await store.all_grants()} == {KEY, OTHER}
 
 
 async def test_more_grants_than_one_response_holds_are_all_listed(redis: RedisServer) -> None:
@@ -92,7 +92,7 @@ async def test_more_grants_than_one_response_holds_are_all_listed(redis: RedisSe
     async with store_at(redis) as store:
         for start in range(0, len(keys), 50):
             await asyncio.gather(*(store.write(key, GRANT) for key in keys[start : start + 50]))
-        assert {key for key, _ in await store.everything()} == set(keys)
+        assert {key for key, _ in await store.all_grants()} == set(keys)
 
 
 class CountedRedisGrants(RedisGrantStore):
@@ -123,7 +123,7 @@ async def test_grants_for_some_servers_are_found_in_few_round_trips_and_others_a
         return plain(key, record)
 
     sealer.open = record_and_open  # type: ignore[method-assign]  # the real one, which tells
-    listed = {key for key, _ in await counted.everything({"default/linear"})}
+    listed = {key for key, _ in await counted.all_grants({"default/linear"})}
     assert listed == set(opened) == set(persons[::20])
     assert counted.requests <= 4
     await counted.aclose()
@@ -220,7 +220,7 @@ async def test_a_rotated_key_opens_what_the_old_one_sealed(redis: RedisServer) -
     async with store_at(redis, newer) as without:
         with pytest.raises(UnreadableGrant, match=f"{SEALING_KEY.id}.*not available"):
             await without.read(KEY)
-        assert await without.everything() == []
+        assert await without.all_grants() == []
 
 
 async def test_a_redis_that_is_away_fails_at_once_and_is_used_again_when_it_returns(redis: RedisServer) -> None:

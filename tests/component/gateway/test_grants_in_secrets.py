@@ -87,8 +87,8 @@ async def test_a_grant_is_shared_by_replicas_and_sealed(control_plane: ControlPl
         secret = await kube.get(SECRETS, namespace, store.secret_of(KEY.person))
         (value,) = secret["data"].values()
         assert b"r1-secret" not in base64.b64decode(value)
-        assert {key for key, _ in await replica.everything()} == {KEY}
-        assert await replica.everything({"default/another"}) == []
+        assert {key for key, _ in await replica.all_grants()} == {KEY}
+        assert await replica.all_grants({"default/another"}) == []
 
 
 async def test_a_version_is_replaced_by_one_of_many_writers_and_no_other_grant_is_lost(
@@ -124,7 +124,7 @@ async def test_a_burst_of_changes_at_each_of_many_replicas_is_taken_whole(
         writers = [(stores[number % 4], key) for number, key in enumerate(keys)]
         versions = await asyncio.gather(*(store.write(key, GRANT, replaces="") for store, key in writers))
         assert all(versions)
-        assert {key for key, _ in await stores[0].everything()} == set(keys)
+        assert {key for key, _ in await stores[0].all_grants()} == set(keys)
         twice = [
             store.write(key, GRANT, replaces=version) for (store, key), version in zip(writers, versions, strict=True)
         ]
@@ -162,7 +162,7 @@ async def test_a_record_of_another_person_is_refused_and_not_listed(
         await kube.merge(SECRETS, namespace, store.secret_of(SOMEBODY.person), body)
         with pytest.raises(UnreadableGrant, match="somebody else"):
             await store.read(SOMEBODY)
-        assert {key for key, _ in await store.everything()} == {KEY}
+        assert {key for key, _ in await store.all_grants()} == {KEY}
 
 
 async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(

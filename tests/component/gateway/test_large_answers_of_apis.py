@@ -45,7 +45,7 @@ def large_api(pets: Pets) -> None:
 
 def workers(gateway: Gateway) -> list[int]:
     """Process ids of idle workers."""
-    pool = gateway.rest.services.results.shortening
+    pool = gateway.rest.services.results.shortening_pool
     return [] if pool is None else pool.pids
 
 

@@ -30,7 +30,7 @@ class Quiet:
         self.levels: dict[str, str] = {}
         self._count = itertools.count()
 
-    def lose(self) -> None:
+    def report_loss(self) -> None:
         self.levels.clear()
 
     async def __call__(self, request: Request, reply: Reply) -> None:
@@ -127,7 +127,7 @@ async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path:
     ):
         curious = await client_of(gateway, "debug")
         assert await received_levels(gateway, curious) == list(ALL)
-        quiet.lose()
+        quiet.report_loss()
         assert await received_levels(gateway, curious) == list(ALL)
         assert requested_levels(server) == ["debug", "debug"]
 

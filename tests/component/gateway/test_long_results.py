@@ -197,7 +197,7 @@ async def test_a_part_of_a_short_result_is_read_without_a_process(tmp_path: Path
     async with modern_server([BARE], call=table) as server:
         house = catalog("house", server.url, [BARE], prefix="h")
         async with running(tmp_path, house, validate=False) as gateway:
-            pool = gateway.rest.services.results.reading
+            pool = gateway.rest.services.results.reading_pool
             assert pool is not None
             for rows, processes in ((40, 0), (len(ROWS), 1)):
                 answer = await ask(gateway, calling("h__bare", {"n": rows}, **limit(400)))

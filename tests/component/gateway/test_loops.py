@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fairlead_app.gateway import Gateway
-from fairlead_mcp.via import MAX_HOPS, make_via_line, pseudonym, refusal
+from fairlead_mcp.via import MAX_HOPS, explain_refusal, make_via_line, pseudonym
 from gatewayworld import (
     LEGACY,
     MODERN,
@@ -93,7 +93,7 @@ def test_installations_with_one_token_have_one_name_and_others_have_others() -> 
     "value", [b"", b"1.1 nginx", b"1.1 fairlead-0", b"1.1 xfairlead-" + b"0" * 16, b"fairlead-" + b"0" * 17]
 )
 def test_via_entries_of_others_are_neither_counted_nor_passed_on(value: bytes) -> None:
-    assert refusal(value * 20, pseudonym()) is None
+    assert explain_refusal(value * 20, pseudonym()) is None
     assert make_via_line(value) == b""
 
 

@@ -146,7 +146,7 @@ async def test_the_answer_to_a_question_reaches_the_server_with_a_valid_token(tm
                 assert identity is not None
                 assert credentials is not None
                 if expired:
-                    await eventually(lambda: credentials.cached(identity) is None)
+                    await eventually(lambda: credentials.find_cached(identity) is None)
                 strict.refused.update(grant.token for grant in provider.grants)
 
             _, message = await conversation(

@@ -134,7 +134,7 @@ async def await_no_bytes(gateway: Gateway) -> None:
     """Wait until no bytes are counted any more."""
     await eventually(lambda: held_bytes(gateway) == 0 and not gateway.endpoint.buffers.agents)
     assert not gateway.endpoint.buffers.pressed
-    assert gateway.endpoint.buffers.paused == 0
+    assert gateway.endpoint.buffers.paused_responses == 0
 
 
 @pytest.mark.parametrize("by_events", [False, True])
@@ -147,7 +147,7 @@ async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large")):
-                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
+                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused_responses > 0)
                 assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 refused = await ask(gateway, calling("demo__small"))
                 assert (refused.status, refused.headers["retry-after"]) == (503, "1")
@@ -171,7 +171,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), address=SECOND):
-                await eventually(lambda: buffers.whole.unread >= BUDGET // 2 and buffers.paused > 0)
+                await eventually(lambda: buffers.whole.unread >= BUDGET // 2 and buffers.paused_responses > 0)
                 assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 async with await deaf(gateway, calling("demo__small"), SECOND) as refused:
                     refused.transport.resume_reading()
@@ -187,7 +187,7 @@ async def test_answers_that_are_read_late_arrive_whole_and_free_their_room(tmp_p
         document = catalog("demo", upstream.url, ["large"])
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
             async with crowd(gateway, calling("demo__large")) as wires:
-                await eventually(lambda: gateway.endpoint.buffers.paused > 0)
+                await eventually(lambda: gateway.endpoint.buffers.paused_responses > 0)
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE
             await await_no_bytes(gateway)
@@ -203,7 +203,7 @@ async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_ser
             async with crowd(gateway, calling("demo__large"), 6, address=SECOND):
                 await eventually(lambda: "RATE_LIMITED" in outcomes(gateway))
                 [guard] = gateway.registry.guards.values()
-                assert guard.breaker.opened == 0
+                assert guard.breaker.opened_total == 0
                 assert "TIMEOUT" not in outcomes(gateway)
                 assert (await ask(gateway, calling("demo__small"))).status == 200
             await await_no_bytes(gateway)
@@ -220,7 +220,7 @@ async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_p
         async with running(tmp_path, document, **bounds) as gateway:
             buffers = gateway.endpoint.buffers
             async with crowd(gateway, calling("demo__large"), ssl=trust, server_hostname="127.0.0.1") as wires:
-                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
+                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused_responses > 0)
                 assert held_bytes(gateway) <= BUDGET + 2 * LARGE
                 for answer in await read_late(wires):
                     assert len(answer.message["result"]["content"][0]["text"]) == LARGE

@@ -86,11 +86,11 @@ class Noted:
         self.names = set(names)
         self.updated.set()
 
-    def away(self, why: str) -> None:
+    def note_unreachable(self, why: str) -> None:
         self.absences.append(why)
         self.updated.set()
 
-    def alive(self) -> None: ...
+    def note_reachable(self) -> None: ...
 
     async def until_synced(self, times: int) -> None:
         async with asyncio.timeout(10):

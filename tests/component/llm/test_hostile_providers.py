@@ -46,7 +46,7 @@ async def answer_from(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[Provid
         provider = Provider(f"http://127.0.0.1:{port}", kind="gemini")
         answer = await client.send(provider, ProviderRequest("/x", b"{}", answer_headers=passed_on), KEY)
         try:
-            return answer, await answer.whole()
+            return answer, await answer.read_whole()
         finally:
             answer.close()
             await client.aclose()

@@ -33,7 +33,7 @@ async def test_a_large_request_arrives_whole_and_with_its_length(size: int) -> N
     client = ProviderClient()
     async with serve_asgi(app) as port:
         answer = await client.send(Provider(f"http://127.0.0.1:{port}"), ProviderRequest("/x", body))
-        assert await answer.whole() == b"{}"
+        assert await answer.read_whole() == b"{}"
         answer.close()
         await client.aclose()
     assert seen["digest"] == hashlib.sha256(body).digest()

@@ -46,7 +46,7 @@ async def test_the_sdk_server_over_stdio_is_modern_and_serves_all_its_tools() ->
 async def test_progress_of_the_sdk_server_comes_back_under_the_token_of_the_caller() -> None:
     host = ChildHost()
     child = host.get("sdk", script(SDK_STDIO))
-    agreed = await child.ready(soon())
+    agreed = await child.wait_until_ready(soon())
     assert agreed.era is Era.MODERN
     got: list[bytes] = []
     params = b'{"name":"progress","arguments":{"steps":3},"_meta":{"progressToken":"mine"}}'
@@ -86,7 +86,7 @@ async def test_a_legacy_server_is_initialized(args: tuple[str, ...], era: Era) -
 async def test_answers_out_of_order_find_their_callers() -> None:
     host = ChildHost()
     child = host.get("old", script(LEGACY_STDIO))
-    await child.ready(soon())
+    await child.wait_until_ready(soon())
 
     async def ask(n: int) -> None:
         if n % 10 == 0:
@@ -105,7 +105,7 @@ async def test_answers_out_of_order_find_their_callers() -> None:
 async def test_a_killed_server_fails_its_calls_and_comes_back() -> None:
     host = ChildHost(random=lambda: 1.0)
     child = host.get("sdk", script(LEGACY_STDIO))
-    await child.ready(soon())
+    await child.wait_until_ready(soon())
     first = child.program.pid
     assert first is not None
     call = asyncio.ensure_future(child.request("tools/call", b'{"name":"later","arguments":{"n":9}}', deadline=soon()))
@@ -125,7 +125,7 @@ async def test_a_killed_server_fails_its_calls_and_comes_back() -> None:
 async def test_the_last_words_of_a_server_are_in_the_error() -> None:
     host = ChildHost()
     child = host.get("old", script(LEGACY_STDIO))
-    await child.ready(soon())
+    await child.wait_until_ready(soon())
     with pytest.raises(ConnectionLost) as caught:
         await child.request("tools/call", b'{"name":"die"}', deadline=soon())
     assert str(caught.value) == "old exited with code 7: told to die"
@@ -151,7 +151,7 @@ async def test_a_start_that_fails_says_why(spec: ChildSpec, reason: str, sentenc
     host = ChildHost()
     child = host.get("odd", spec)
     with pytest.raises(ConnectFailed if reason != "AnswerTooLarge" else McpError, match=sentence) as caught:
-        await child.ready(soon())
+        await child.wait_until_ready(soon())
     assert caught.value.reason == reason
     assert "\x1b" not in str(caught.value)
     await host.aclose()
@@ -159,7 +159,7 @@ async def test_a_start_that_fails_says_why(spec: ChildSpec, reason: str, sentenc
 
 async def test_noise_on_stdout_is_skipped_and_logged_as_text(caplog: pytest.LogCaptureFixture) -> None:
     host = ChildHost()
-    agreed = await host.get("odd", script(ODD_STDIO, "noise")).ready(soon())
+    agreed = await host.get("odd", script(ODD_STDIO, "noise")).wait_until_ready(soon())
     assert json.loads(bytes(agreed.server_info))["name"] == "odd"
     await host.aclose()
     assert "odd sent a line that is not MCP: 'Starting server...'" in caplog.messages
@@ -167,7 +167,7 @@ async def test_noise_on_stdout_is_skipped_and_logged_as_text(caplog: pytest.LogC
 
 async def test_a_process_for_one_client_warns_of_no_noise_on_stdout(caplog: pytest.LogCaptureFixture) -> None:
     host = ChildHost()
-    await host.get("odd", script(ODD_STDIO, "noise"), Offering(b"{}", decline)).ready(soon())
+    await host.get("odd", script(ODD_STDIO, "noise"), Offering(b"{}", decline)).wait_until_ready(soon())
     await host.aclose()
     assert not [record for record in caplog.records if "is not MCP" in record.getMessage()]
 
@@ -199,7 +199,7 @@ async def test_a_stubborn_server_is_gone_after_closing(tmp_path: Path) -> None:
 async def test_grandchildren_go_with_the_server(habit: str, tmp_path: Path) -> None:
     host = ChildHost()
     child = host.get("odd", script(ODD_STDIO, habit, str(tmp_path / "pids")))
-    await child.ready(soon())
+    await child.wait_until_ready(soon())
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert child.program.pid == pids[0]
     assert [stray.pid for stray in descendants(pids[0])] == pids[1:]
@@ -211,7 +211,7 @@ async def test_a_child_host_that_closes_ends_every_process_and_leaves_no_zombie(
     before = {stray.pid for stray in descendants(os.getpid())}
     host = ChildHost()
     children = [host.get(n, script(LEGACY_STDIO)) for n in range(4)]
-    await asyncio.gather(*(child.ready(soon()) for child in children))
+    await asyncio.gather(*(child.wait_until_ready(soon()) for child in children))
     await host.aclose()
     after = {stray.pid for stray in descendants(os.getpid())}
     assert after <= before

@@ -18,7 +18,7 @@ async def failure_of(script: str) -> str:
     try:
         child = host.get("broken", ChildSpec.of(sys.executable, ["-c", script]))
         with pytest.raises(McpError) as caught:
-            await child.ready(time.monotonic() + 10)
+            await child.wait_until_ready(time.monotonic() + 10)
         return str(caught.value)
     finally:
         await host.aclose()
@@ -31,7 +31,7 @@ async def test_the_last_words_of_a_process_are_in_the_reason(end: str) -> None:
     try:
         child = host.get("broken", ChildSpec.of(sys.executable, ["-c", script]))
         with pytest.raises(McpError, match="no such database: stock"):
-            await child.ready(time.monotonic() + 10)
+            await child.wait_until_ready(time.monotonic() + 10)
     finally:
         await host.aclose()
 

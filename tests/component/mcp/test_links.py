@@ -59,10 +59,10 @@ async def test_a_wrong_token_starts_no_server() -> None:
     async with gated(SDK_STDIO) as server:
         link = link_to(server, "another")
         with pytest.raises(ConnectFailed) as refused:
-            await link.ready(soon())
+            await link.wait_until_ready(soon())
         assert refused.value.reason == "StartFailed"
         with pytest.raises(ConnectFailed):
-            await link.ready(soon())
+            await link.wait_until_ready(soon())
         assert link.starts == 1, "the second request came a moment later and had to wait"
         await link.aclose()
         await becomes("no process is left", lambda: server.servers == [])
@@ -74,7 +74,7 @@ async def test_a_program_that_the_image_lacks_is_named_and_not_sought_in_a_log(p
     async with gated(program) as server:
         link = link_to(server)
         with pytest.raises(ConnectFailed, match=f"no executable program {program}") as refused:
-            await link.ready(soon())
+            await link.wait_until_ready(soon())
         assert refused.value.reason == "CommandNotFound"
         await link.aclose()
 
@@ -107,7 +107,7 @@ async def test_an_idle_connection_is_closed_and_the_next_request_opens_another()
 async def test_a_killed_process_fails_what_is_in_flight_and_the_next_request_gets_a_new_one() -> None:
     async with gated(LEGACY_STDIO) as server:
         link = link_to(server)
-        await link.ready(soon())
+        await link.wait_until_ready(soon())
         call = asyncio.ensure_future(
             link.request("tools/call", b'{"name":"later","arguments":{"n":9}}', deadline=soon())
         )
@@ -231,7 +231,7 @@ async def test_a_program_of_the_image_runs_where_busybox_has_one_of_the_same_nam
 async def test_no_listener_is_a_refused_connection() -> None:
     link = StreamClient("nobody", TcpOpener("127.0.0.1", free_port(), TOKEN))
     with pytest.raises(ConnectFailed) as refused:
-        await link.ready(soon())
+        await link.wait_until_ready(soon())
     assert refused.value.reason == "ConnectionRefused"
     await link.aclose()
 
@@ -240,7 +240,7 @@ async def test_a_program_that_says_nothing_is_silent_and_not_busy() -> None:
     async with gated("sleep", "60") as server:
         link = link_to(server)
         with pytest.raises(Timeout, match="is still starting") as late:
-            await link.ready(soon(0.1))
+            await link.wait_until_ready(soon(0.1))
         assert (late.value.reason, late.value.sent) == ("Silent", False)
         await link.aclose()
 
@@ -249,7 +249,7 @@ async def test_a_program_that_ends_without_a_word_has_its_reason_in_its_log() ->
     async with gated("false") as server:
         link = link_to(server)
         with pytest.raises(ConnectFailed, match="before it answered") as failed:
-            await link.ready(soon())
+            await link.wait_until_ready(soon())
         assert failed.value.reason == "StartFailed"
         await link.aclose()
 

@@ -14,7 +14,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_formats.messages.call import ModelCall
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import ANONYMOUS
-from fairlead_offers.run.planned_calls import CallOutcome, Planned, PlannedCalls
+from fairlead_offers.run.planned_calls import CallOutcome, PlannedCall, PlannedCalls
 from fairlead_offers.run.requested_calls import planned_calls, result_for, run_calls
 from gatewayworld import catalog, running
 from rawserver import Reply, Request, raw_server
@@ -52,7 +52,7 @@ def run(gateway: Gateway, names: list[str], at_once: int) -> asyncio.Task[list[C
     """Start calls of tools with these names, whose arguments are their positions."""
     services = gateway.rest.services
     subject = services.catalogs.seen_by(ANONYMOUS)
-    visible = services.catalogs.visible(subject, None)
+    visible = services.catalogs.visible_tools(subject, None)
     calls = [ModelCall(f"call_{n}", name, {"n": n}) for n, name in enumerate(names)]
     planned: PlannedCalls = planned_calls(subject, visible, "openai", calls)
     holding = services.caller.holding(Origin())
@@ -90,7 +90,7 @@ async def test_outcomes_have_the_order_of_the_calls_and_unknown_tools_are_among_
 
 def test_a_result_that_is_nested_too_deeply_to_be_read_becomes_a_refusal() -> None:
     deep = b'{"content":[],"structuredContent":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    result = result_for(Planned(ModelCall("1", ADD, {}), None), CallOutcome(deep))
+    result = result_for(PlannedCall(ModelCall("1", ADD, {}), None), CallOutcome(deep))
     assert result is not None
     assert result["isError"]
     assert "nested too deeply" in result["content"][0]["text"]

@@ -12,7 +12,7 @@ from gatewayworld import catalog, running
 async def test_few_calls_of_tools_that_were_called_before_are_matched_at_once(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["add"])) as gateway:
         catalogs = gateway.rest.services.catalogs
-        tool = catalogs.visible(catalogs.seen_by(ANONYMOUS), None).find("demo__add")
+        tool = catalogs.visible_tools(catalogs.seen_by(ANONYMOUS), None).find("demo__add")
         assert tool is not None
         assert not can_match_at_once([tool]), "its definition is not decoded yet"
         assert tool.other_names == {}

@@ -68,7 +68,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
     async with running(tmp_path, MANY) as gateway:
         apart = await answers(gateway)
         assert not [record for record in caplog.records if "process" in record.message]
-        pools = (gateway.rest.services.work.converting, gateway.rest.services.work.counting)
+        pools = (gateway.rest.services.work.conversion_pool, gateway.rest.services.work.counting_pool)
         assert [pool and len(pool.pids) for pool in pools] == [1, 1]
         assert await answers(gateway) == apart
     async with running(tmp_path, MANY, rest_processes=0) as gateway:
@@ -77,7 +77,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
 
 async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_path: Path) -> None:
     async with running(tmp_path, MANY) as gateway:
-        pool = gateway.rest.services.work.converting
+        pool = gateway.rest.services.work.conversion_pool
         assert pool is not None
         small = await post(gateway, "/v1/convert", {"from": "mcp", "to": "claude", "tools": tools(3)})
         assert (small.status, pool.pids) == (200, [])
@@ -127,7 +127,7 @@ async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_r
     assert {answer.status for answer in answers} == {200, 429}
     refused = next(answer for answer in answers if answer.status == 429)
     assert problem(refused) == (429, "RATE_LIMITED")
-    assert "tools are called" in refused.message["detail"]
+    assert "tool calls first" in refused.message["detail"]
 
 
 @contextlib.asynccontextmanager
@@ -151,7 +151,7 @@ async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_pa
     body = {"from": "mcp", "to": "claude", "tools": tools(300)}
     async with running(tmp_path, MANY) as gateway:
         assert (await post(gateway, "/v1/convert", body)).status == 200
-        pool = gateway.rest.services.work.converting
+        pool = gateway.rest.services.work.conversion_pool
         assert pool is not None
         os.kill(pool.pids[0], signal.SIGKILL)
         await wait_for_end(pool.pids)
@@ -198,10 +198,10 @@ async def test_conversions_in_a_process_come_back_as_those_in_the_gateway() -> N
     finally:
         await pool.aclose()
     assert [_plain(each) for each in made] == [_plain(jobs.convert(body)) for body in bodies]
-    assert [isinstance(each, jobs.Declined) for each in made] == [False, True, True]
+    assert [isinstance(each, jobs.ConversionFailure) for each in made] == [False, True, True]
 
 
-def _plain(made: ConvertedBody | jobs.Declined) -> Any:
+def _plain(made: ConvertedBody | jobs.ConversionFailure) -> Any:
     return b"".join(made.parts) if isinstance(made, ConvertedBody) else made
 
 

@@ -20,8 +20,8 @@ import pytest
 
 from builtprograms import build_go, build_java, build_node, build_program, build_python, java
 from fairlead_gateway.core.long_results import LongResult
-from fairlead_offers.results.kept_results import KeptResult, Reading, ReadPassages, read
 from fairlead_offers.results.shortened_results import block_tokens, shorten_result
+from fairlead_offers.results.stored_results import Reading, ReadPassages, StoredResult, read
 from fairlead_search.passages import Lines
 from neededprograms import require_program
 
@@ -122,7 +122,7 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def read_on(result: bytes, **options: Any) -> ReadPassages:
-    return read(encode(Reading([KeptResult("s/1", result)], TOKENS, **options)))
+    return read(encode(Reading([StoredResult("s/1", result)], TOKENS, **options)))
 
 
 def first_block(result: bytes) -> str:

@@ -36,8 +36,8 @@ def tool(name: str, description: str) -> Any:
 
 
 def served_tools(prefix: str) -> tuple[Document, Document]:
-    """Two servers. Each test has its own prefix, because without processes, vectors of an earlier gateway's tools are
-    cached."""
+    """Two servers. Each test has its own prefix, because with `rest_processes=0` the test process caches vectors, also
+    for the tools of an earlier gateway."""
     where = "http://127.0.0.1:9/mcp"
     mail = catalog(f"{prefix}mail", where, [tool("send_mail", "Write to somebody.")])
     return mail, catalog(f"{prefix}sky", where, [tool("get_forecast", "Degrees of tomorrow.")])
@@ -51,7 +51,8 @@ class Endpoint:
     statuses: list[int] = field(default_factory=list)
     seen: list[dict[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
-    cuts: bool = True
+    accepts_dimensions: bool = True
+    """Whether a request may have the member `dimensions`. The vectors have three dimensions in any case."""
     nonsense: list[Any] | None = None
     """Data of every answer, in place of vectors."""
 
@@ -61,7 +62,7 @@ class Endpoint:
         self.keys.add(request.headers.get("Authorization", ""))
         if self.statuses:
             return web.json_response({"error": {"message": "not now"}}, status=self.statuses.pop(0))
-        if "dimensions" in body and not self.cuts:
+        if "dimensions" in body and not self.accepts_dimensions:
             return web.json_response({"error": {"message": "no such member"}}, status=400)
         data = [{"index": index, "embedding": self.vector(text)} for index, text in enumerate(body["input"])]
         return web.json_response({"data": data[::-1] if self.nonsense is None else self.nonsense})
@@ -71,6 +72,7 @@ class Endpoint:
 
     @property
     def queries(self) -> list[str]:
+        """Texts of requests that are queries. Texts of tools have a full stop, from their description."""
         return [text for body in self.seen for text in body["input"] if "." not in text]
 
 
@@ -168,7 +170,7 @@ async def test_a_second_gateway_of_one_folder_searches_in_memory_and_says_so(tmp
 
 async def test_queries_carry_the_instruction_and_requests_the_dimensions(tmp_path: Path) -> None:
     async with listening() as endpoint:
-        endpoint.cuts = False
+        endpoint.accepts_dimensions = False
         more = by(endpoint, embedder_instruction="Find the tool", embedder_dimensions=2, rest_processes=0)
         async with running(tmp_path, *served_tools("b"), **more) as gateway:
             assert await rank_by_vectors(gateway, "umbrella") == ["bsky__get_forecast"]
@@ -178,7 +180,7 @@ async def test_queries_carry_the_instruction_and_requests_the_dimensions(tmp_pat
 
 async def test_vectors_are_truncated_to_the_configured_dimensions_if_the_server_refuses_the_member() -> None:
     async with listening() as endpoint:
-        endpoint.cuts = False
+        endpoint.accepts_dimensions = False
         api = embeddings.EmbeddingsApi(EmbeddingConfig(endpoint.url, "topics", dimensions=2, confined=False))
         vectors = [vector for text in ("mail", "chart") for vector in await api.vectors([text])]
     assert vectors == [encode(endpoint.vector(text)[:2]) for text in ("mail", "chart")]
@@ -197,7 +199,7 @@ async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_s
         assert endpoint.queries == ["umbrella", "mail"]
 
 
-async def test_a_passing_failure_is_asked_about_again_and_another_is_not() -> None:
+async def test_a_request_is_repeated_after_a_transient_error_but_not_after_a_permanent_one() -> None:
     async with listening() as endpoint:
         api = embeddings.EmbeddingsApi(EmbeddingConfig(endpoint.url, "topics", confined=False))
         endpoint.statuses = [503, 502]

@@ -11,7 +11,7 @@ from fairlead_formats.tokens.sizes import Size
 from fairlead_offers.conversion.jobs import COUNT
 from fairlead_offers.job import Job
 from fairlead_offers.problems import RATE_LIMITED, Problem
-from fairlead_offers.workers.heavy_work import InProcesses, WorkerThread, stepwise
+from fairlead_offers.workers.heavy_work import InProcesses, WorkerThread, run_in_steps
 from fairlead_offers.workers.pool import ProcessPool
 
 DEFINITIONS = b'[{"name": "add", "inputSchema": {"type": "object"}}]'
@@ -36,7 +36,7 @@ async def test_work_goes_on_where_it_awaited_a_process_and_does_nothing_twice(po
         await step("first")
         return await step("second")
 
-    counts = await stepwise(worker, work)
+    counts = await run_in_steps(worker, work)
     worker.close()
     assert steps == ["first", "second"]
     assert len({*threads}) == 1
@@ -57,7 +57,7 @@ async def test_work_that_awaits_nothing_takes_one_turn_of_the_thread() -> None:
         return "done"
 
     worker = Counting()
-    assert await stepwise(worker, work) == "done"
+    assert await run_in_steps(worker, work) == "done"
     worker.close()
     assert worker.turns == 1
 
@@ -68,7 +68,7 @@ async def test_work_gets_none_where_the_processes_failed(pool: ProcessPool) -> N
     async def work() -> list[int] | None:
         return await InProcesses(pool, Job[int]("a job that no process has", int), [b""])
 
-    assert await stepwise(worker, work) is None
+    assert await run_in_steps(worker, work) is None
     worker.close()
 
 
@@ -80,6 +80,6 @@ async def test_work_that_too_many_wait_for_is_refused(pool: ProcessPool) -> None
         return await InProcesses(pool, COUNT, [b"[]"])
 
     with pytest.raises(Problem) as refused:
-        await stepwise(worker, work)
+        await run_in_steps(worker, work)
     worker.close()
     assert refused.value.document.code == RATE_LIMITED

@@ -262,7 +262,7 @@ async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Pa
 
 
 async def test_a_model_that_answers_with_a_document_in_place_of_a_stream_is_spoken(tmp_path: Path) -> None:
-    whole = ScriptedFault(body=ChatApi().whole(ScriptedTurn("Hello."), 1, {}))
+    whole = ScriptedFault(body=ChatApi().whole_body(ScriptedTurn("Hello."), 1, {}))
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[LLM].append(whole)
         await ask(client, "Hi")

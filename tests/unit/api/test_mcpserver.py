@@ -189,8 +189,8 @@ def test_a_credential_is_found_behind_whichever_way_it_is_sent() -> None:
 
     assert bearer is not None
     assert header is not None
-    assert bearer.static is not None
-    assert header.static is not None
-    assert (bearer.static.secret_ref.name, bearer.static.secret_ref.key) == ("a", "token")
-    assert (header.static.secret_ref.name, header.static.secret_ref.key) == ("b", "k")
+    assert bearer.static_value is not None
+    assert header.static_value is not None
+    assert (bearer.static_value.secret_ref.name, bearer.static_value.secret_ref.key) == ("a", "token")
+    assert (header.static_value.secret_ref.name, header.static_value.secret_ref.key) == ("b", "k")
     assert bearer.grant is None

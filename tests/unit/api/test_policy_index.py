@@ -32,7 +32,7 @@ def policy(*rules: Rule) -> Policy:
 
 
 def names(index: ToolIndex, rule: Rule) -> list[str]:
-    return [name for _, name in index.select(index.matching(rule), index.refs)]
+    return [name for _, name in index.select(index.matching_bits(rule), index.refs)]
 
 
 def test_tags_and_annotations_are_read_when_rules_are_prepared_and_never_again() -> None:

@@ -25,7 +25,7 @@ def test_a_grant_is_found_behind_whichever_way_tokens_are_obtained() -> None:
 
     assert own is not None
     assert own.grant is not None
-    assert (own.grant, own.static) == (own.client_credentials, None)
+    assert (own.grant, own.static_value) == (own.client_credentials, None)
     assert exchanged.auth is not None
     assert exchanged.auth.grant is not None
     assert exchanged.auth.grant == exchanged.auth.token_exchange
@@ -64,7 +64,7 @@ def test_a_consent_needs_no_member_and_its_grant_is_of_the_caller() -> None:
 
     assert auth is not None
     assert auth.user_consent is not None
-    assert (auth.grant, auth.of_caller, auth.static) == (auth.user_consent, auth.user_consent, None)
+    assert (auth.grant, auth.of_caller, auth.static_value) == (auth.user_consent, auth.user_consent, None)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_key_of_each_person_is_of_the_caller_and_no_grant() -> None:
 
     assert auth is not None
     assert auth.user_key is not None
-    assert (auth.grant, auth.of_caller, auth.of_person, auth.static) == (None, auth.user_key, auth.user_key, None)
+    assert (auth.grant, auth.of_caller, auth.of_person, auth.static_value) == (None, auth.user_key, auth.user_key, None)
 
 
 PROCESS = {"command": ["server"], "session": "PerClient"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.models.printed_tools import print_offer, summary
+from fairlead_cli.models.printed_tools import print_tools_and_losses, summary
 from fairlead_cli.output import Output
 
 
@@ -37,7 +37,7 @@ def test_losses_are_named_tool_by_tool_where_that_is_asked_for(
     losses: bool, lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rewritten = loss("t", action="rewritten")
-    print_offer("tools", {"tools": [], "report": [*MANY, rewritten]}, Output.table, losses=losses)
+    print_tools_and_losses("tools", {"tools": [], "report": [*MANY, rewritten]}, Output.table, losses=losses)
     printed = capsys.readouterr()
     assert printed.out == "[]\n"
     assert len(printed.err.splitlines()) == lines

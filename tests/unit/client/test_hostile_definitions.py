@@ -17,7 +17,7 @@ from fairlead_client.servers import Server, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import list_tools
 from fairlead_formats.registry import find
-from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.nulls import remove_nulls
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import DEFAULT
 from fairlead_formats.tools.cache import Conversions
@@ -49,4 +49,4 @@ def test_a_registry_offers_the_other_tools_of_a_server_whatever_one_definition_h
     offered = convert_tools(table.tools, table.names, find(provider), DEFAULT, Conversions())
     assert "s__good" in repr(offered)
     for tool in tools.values():
-        un_null(restore_names(arguments, tool.other_names), tool.input_schema)
+        remove_nulls(restore_names(arguments, tool.other_names), tool.input_schema)

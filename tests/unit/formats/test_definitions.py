@@ -12,7 +12,7 @@ import pytest
 
 from fairlead_formats import registry
 from fairlead_formats.registry import FORMATS, UnknownFormat, find
-from fairlead_formats.tool_format import Action, Converted, Options
+from fairlead_formats.tool_format import Action, ConvertedTools, Options
 from formatrules import violations
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "formats"
@@ -87,7 +87,7 @@ NOTHING: dict[str, Any] = {"name": "now", "description": "The time.", "inputSche
 TOOLS = [SEARCH, TREE, EITHER, PLAIN, NOTHING]
 
 
-def golden_text(format_name: str, converted: Converted) -> str:
+def golden_text(format_name: str, converted: ConvertedTools) -> str:
     """A conversion in the form of the golden files: the request, the names and the report."""
     report = [f"{loss.tool} {loss.path} {loss.keyword}: {loss.action}: {loss.why}" for loss in converted.report]
     document = {
@@ -143,7 +143,7 @@ def test_a_bad_tool_never_fails_the_rest(format_name: str) -> None:
         {"name": ""},
     ]
     converted = find(format_name).convert([*bad, PLAIN])
-    assert [converted.names.original(name) for name in converted.names.backward] == ["read_file"]
+    assert [converted.names.original_name(name) for name in converted.names.originals] == ["read_file"]
     assert [loss.action for loss in converted.report] == [Action.REFUSED] * 3
 
 

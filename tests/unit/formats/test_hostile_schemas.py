@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples import examples
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.registry import FORMATS, find
-from fairlead_formats.tool_format import Action, Converted, Options
+from fairlead_formats.tool_format import Action, ConvertedTools, Options
 from fairlead_formats.tools.definitions import FAULT, REJECTED
 from formatrules import violations
 from formats.instances import Instances
@@ -43,7 +43,7 @@ def tool(schema: Any) -> dict[str, Any]:
     return {"name": "odd", "description": "Odd.", "inputSchema": schema}
 
 
-def convert(choice: str, *tools: dict[str, Any]) -> Converted:
+def convert(choice: str, *tools: dict[str, Any]) -> ConvertedTools:
     format_name, options = CHOICES[choice]
     return find(format_name).convert(tools, options)
 

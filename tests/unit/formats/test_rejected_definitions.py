@@ -17,7 +17,7 @@ from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.cache import Conversions, hash_of
 from fairlead_formats.tools.definitions import REJECTED, Envelope, Parts, ProviderTool, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import rename_tool, tools_of, tools_request
 from fairlead_tools.validation.schema_draft import draft_error
 from formatschemas import SCHEMAS
 from hostileschemas import KINDS, WILD
@@ -96,7 +96,7 @@ def test_a_definition_is_judged_once_however_often_it_is_converted() -> None:
         lambda parts: {"name": "", "takes": parts.schema},
         rename_tool,
         lambda tool: ProviderTool(tool["name"], schema=tool["takes"]),
-        in_tools,
+        tools_request,
         tools_of,
     )
     acme = ToolFormat("acme", "Acme", (), envelope, lambda options: (rules.OPENAI, None), rejection=rejection)

@@ -455,9 +455,9 @@ def scripted_api(family: ApiFamily) -> ScriptedApi:
     """A scripted API. The Responses API has a stored answer with a thought and a call, and the Messages API has a
     thread."""
     responses = ResponsesApi(draft_error)
-    responses.whole(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
+    responses.whole_body(ScriptedTurn(thoughts=["Hm"], calls=[ScriptedCall("find")]), 1, {"input": "Find it"})
     messages = AnthropicApi(draft_error)
-    messages.whole(ScriptedTurn("Hello"), 1, {"messages": [USER_MESSAGE], "thread": {"type": "create"}})
+    messages.whole_body(ScriptedTurn("Hello"), 1, {"messages": [USER_MESSAGE], "thread": {"type": "create"}})
     apis: dict[ApiFamily, ScriptedApi] = {
         ApiFamily.CHAT: ChatApi(draft_error),
         ApiFamily.RESPONSES: responses,

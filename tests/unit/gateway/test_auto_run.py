@@ -51,7 +51,7 @@ def world(*policies: Policy) -> Selection:
 
 def manual(selection: Selection, who: Any = NPC) -> Mapping[str, str]:
     view = selection.seen_by(who)[b"/mcp"]
-    return {name: why for name in view.everything if (why := view.manual(name))}
+    return {name: why for name in view.everything if (why := view.why_manual(name))}
 
 
 def test_without_a_policy_that_says_so_all_tools_run_by_themselves() -> None:
@@ -87,7 +87,7 @@ def test_a_policy_speaks_of_its_subjects_and_of_tools_that_they_see() -> None:
     assert manual(selection, QA) == {}
     assert {*manual(selection)} == {"far__ask", "far__get", "own__ask", "own__get"}
     view = selection.seen_by(NPC)[b"/mcp"]
-    assert view.manual("own__put") == "", "nobody is told of a tool that is denied"
+    assert view.why_manual("own__put") == "", "nobody is told of a tool that is denied"
 
 
 def test_a_value_that_a_newer_version_wrote_lets_nothing_run() -> None:

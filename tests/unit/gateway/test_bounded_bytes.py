@@ -25,7 +25,7 @@ from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
     MAX_URI,
     ResourceSubscriptions,
     Subscriber,
-    subscribable,
+    subscription_target,
 )
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
@@ -125,7 +125,7 @@ def test_a_uri_without_end_is_not_watched() -> None:
         def resource(self, uri: str) -> Any:
             raise AssertionError(uri[:10])
 
-    assert subscribable(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
+    assert subscription_target(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
 
 
 class Silent(Upstream):

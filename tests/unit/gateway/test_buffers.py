@@ -32,18 +32,18 @@ def test_answers_beyond_half_a_budget_are_paused_but_one_that_is_read_to_its_end
     assert [source.reading for source in sources] == [True, True, True]
     for arrival in (second, third):
         arrival.close()
-    assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents, buffers.paused) == (0, 0, 0, 0)
+    assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents, buffers.paused_responses) == (0, 0, 0, 0)
 
 
 def test_upstream_reads_pause_while_clients_leave_half_unread() -> None:
     buffers = AnswerBuffers(100)
     source = Source()
-    buffers.unread("ada", 50)
+    buffers.add_unread("ada", 50)
     assert (buffers.refusal("bob") or (0, ""))[0] == 503
     arrival = buffers.arrival("bob", source)
     arrival.grow(1)
     assert [source.reading] == [False]
-    buffers.unread("ada", -50)
+    buffers.add_unread("ada", -50)
     assert [source.reading] == [True]
     assert buffers.refusal("bob") is None
     assert not buffers.pressed
@@ -54,7 +54,7 @@ def test_an_agent_takes_its_own_room_alone() -> None:
     buffers = AnswerBuffers(1000, 100)
     mine = Source()
     others = Source()
-    buffers.unread("ada", 60)
+    buffers.add_unread("ada", 60)
     assert (buffers.refusal("ada") or (0, ""))[0] == 429
     assert buffers.refusal("bob") is None
     own = buffers.arrival("ada", mine)
@@ -64,7 +64,7 @@ def test_an_agent_takes_its_own_room_alone() -> None:
     assert (mine.reading, others.reading) == (False, True)
     own.close()
     other.close()
-    buffers.unread("ada", -60)
+    buffers.add_unread("ada", -60)
     assert buffers.agents == 0
 
 
@@ -76,7 +76,7 @@ def test_answers_of_other_agents_go_on_while_one_agent_is_over_its_share() -> No
     own.grow(50)
     buffers.arrival("bob", others).grow(1)
     assert (mine.reading, others.reading) == (True, False)
-    buffers.unread("ada", 30)
+    buffers.add_unread("ada", 30)
     own.grow(1)
     assert (mine.reading, others.reading) == (False, True)
 
@@ -84,21 +84,21 @@ def test_answers_of_other_agents_go_on_while_one_agent_is_over_its_share() -> No
 def test_the_smallest_budget_refuses_only_who_leaves_something_unread() -> None:
     buffers = AnswerBuffers(0, 1)
     assert buffers.refusal("ada") is None
-    buffers.unread("ada", 1)
+    buffers.add_unread("ada", 1)
     assert (buffers.refusal("ada") or (0, ""))[0] == 429
-    buffers.unread("ada", -1)
+    buffers.add_unread("ada", -1)
     assert buffers.refusal("ada") is None
 
 
 def test_an_answer_that_is_given_up_while_it_waits_leaves_its_connection_readable() -> None:
     buffers = AnswerBuffers(100)
     source = Source()
-    buffers.unread("ada", 50)
+    buffers.add_unread("ada", 50)
     arrival = buffers.arrival("ada", source)
     arrival.grow(10)
     arrival.close()
     assert source.reading
-    assert (buffers.paused, buffers.whole.arriving) == (0, 0)
+    assert (buffers.paused_responses, buffers.whole.arriving) == (0, 0)
 
 
 def test_results_that_wait_for_others_fit_or_are_dropped() -> None:
@@ -113,7 +113,7 @@ def test_results_that_wait_for_others_fit_or_are_dropped() -> None:
 def test_without_a_budget_nothing_is_paused_or_refused() -> None:
     buffers = AnswerBuffers()
     source = Source()
-    buffers.unread("ada", 1 << 40)
+    buffers.add_unread("ada", 1 << 40)
     buffers.arrival("ada", source).grow(1 << 40)
     assert source.reading
     assert not buffers.pressed

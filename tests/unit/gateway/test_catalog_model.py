@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
-from fairlead_formats.tools.verbatim import UnusableDefinition, verbatim, with_name
+from fairlead_formats.tools.verbatim import UnusableDefinition, ensure_name, with_name
 from fairlead_gateway.catalog.model import Snapshot, build
 from gatewayworld import catalog, entry
 
@@ -34,13 +34,13 @@ def test_an_override_replaces_or_adds_the_description() -> None:
 
 
 def test_a_definition_that_needs_no_change_is_shown_byte_for_byte() -> None:
-    assert verbatim(ODD, name="add") == ODD
+    assert ensure_name(ODD, name="add") == ODD
 
 
 @pytest.mark.parametrize("text", [b"[]", b"nope", b'{"name":"\xff"}', b"", b"7"])
 def test_a_definition_that_is_not_an_object_cannot_be_shown(text: bytes) -> None:
     with pytest.raises(UnusableDefinition):
-        verbatim(text, name="add")
+        ensure_name(text, name="add")
 
 
 def test_tools_are_exposed_under_prefix_and_name_in_the_order_of_the_names() -> None:

@@ -45,8 +45,8 @@ def test_the_views_of_callers_who_asked_are_put_together() -> None:
     assert view is not None
     assert view.is_joined
     assert [*view.routes] == ["web__get"]
-    assert not after.ready(ONE, b"/servers/default/web/mcp"), "nobody looked at it"
-    assert not after.ready(OTHER, MERGED), "nor did they"
+    assert not after.is_built(ONE, b"/servers/default/web/mcp"), "nobody looked at it"
+    assert not after.is_built(OTHER, MERGED), "nor did they"
 
 
 def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
@@ -60,8 +60,8 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
 def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:
     made = select(build(world("get")))
     assert made.views_of(ONE) is made.views_of(ONE)
-    assert not made.views_of(ONE).rules.ready, "that takes milliseconds: it is done in slices"
-    assert not made.ready(ONE, MERGED)
+    assert not made.views_of(ONE).rules.is_merged, "that takes milliseconds: it is done in slices"
+    assert not made.is_built(ONE, MERGED)
 
 
 def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:

@@ -36,14 +36,14 @@ from fairlead_tools.refusals import refusal_for
     ],
 )
 def test_a_gateway_on_a_loopback_address_answers_local_hosts_alone(host: bytes | None, allowed: bool) -> None:
-    assert AllowList.for_bind("127.0.0.1").host(host) is allowed
+    assert AllowList.for_bind("127.0.0.1").allows_host(host) is allowed
 
 
 def test_a_gateway_on_another_address_answers_any_host_unless_hosts_are_listed() -> None:
-    assert AllowList.for_bind("0.0.0.0").host(b"gateway.fairlead-system")
+    assert AllowList.for_bind("0.0.0.0").allows_host(b"gateway.fairlead-system")
     listed = AllowList.for_bind("0.0.0.0", hosts=["gateway.example"])
-    assert listed.host(b"gateway.example:443")
-    assert not listed.host(b"other.example")
+    assert listed.allows_host(b"gateway.example:443")
+    assert not listed.allows_host(b"other.example")
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_gateway_on_another_address_answers_any_host_unless_hosts_are_listed()
 )
 @pytest.mark.parametrize("bind", ["127.0.0.1", "0.0.0.0"])
 def test_web_pages_from_elsewhere_are_refused_unless_listed(origin: bytes | None, allowed: bool, bind: str) -> None:
-    assert AllowList.for_bind(bind).origin(origin) is allowed
+    assert AllowList.for_bind(bind).allows_origin(origin) is allowed
 
 
 def test_a_listed_origin_is_allowed_and_the_local_ones_are_not_any_more() -> None:
     allow = AllowList.for_bind("127.0.0.1", origins=["https://app.example"])
-    assert allow.origin(b"https://app.example")
-    assert not allow.origin(b"http://app.example")
-    assert not allow.origin(b"http://localhost:6274")
+    assert allow.allows_origin(b"https://app.example")
+    assert not allow.allows_origin(b"http://app.example")
+    assert not allow.allows_origin(b"http://localhost:6274")
 
 
 @pytest.mark.parametrize(

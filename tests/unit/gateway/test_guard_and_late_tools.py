@@ -79,7 +79,7 @@ def test_other_failures_and_one_late_tool_are_asked_about() -> None:
     world.fail()
     assert world.state() == OPEN
     world.pings.pop()(Timeout("late", sent=True))
-    assert world.guard.breaker.opened == 1
+    assert world.guard.breaker.opened_total == 1
 
 
 @pytest.mark.parametrize(("answer", "after"), [(None, CLOSED), (Timeout("late", sent=True), OPEN)])

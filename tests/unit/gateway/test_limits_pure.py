@@ -48,8 +48,8 @@ def test_calls_of_one_period_are_admitted_at_once_after_a_pause() -> None:
     rate = Rate(60, 60)
     assert [rate.take(5.0) for _ in range(60)] == [0.0] * 60
     assert rate.take(5.0) == pytest.approx(1.0)
-    assert rate.ahead(5.0) == pytest.approx(60)
-    assert rate.ahead(500.0) == 0
+    assert rate.seconds_ahead(5.0) == pytest.approx(60)
+    assert rate.seconds_ahead(500.0) == 0
 
 
 def test_a_burst_of_one_spreads_calls_and_a_larger_one_comes_at_once() -> None:

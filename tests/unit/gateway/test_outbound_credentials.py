@@ -59,7 +59,7 @@ class Source:
         self.fails = ""
         """Cause of the failure to get a token; empty: requests succeed."""
 
-    def cached(self, subject: TokenSubject) -> AccessToken | None:
+    def find_cached(self, subject: TokenSubject) -> AccessToken | None:
         return self.tokens.get(subject.person)
 
     async def obtain(
@@ -147,7 +147,7 @@ def test_agents_are_kept_apart_where_the_server_says_so() -> None:
 async def test_a_caller_without_a_token_is_told_what_to_do(identity: Identity, words: str) -> None:
     source = Source()
     with pytest.raises(GrantFailed, match=words) as refused:
-        credentials(source).cached(identity)
+        credentials(source).find_cached(identity)
     assert refused.value.cause == NO_SUBJECT_TOKEN
     assert "default/box" in str(refused.value)
     with pytest.raises(GrantFailed, match=words):
@@ -160,7 +160,7 @@ async def test_a_token_that_may_not_be_sent_there_reaches_no_source() -> None:
     for credential in (credentials(source, token_url="https://evil/token"), credentials(source)):
         foreign = of_jwt(issuer="https://other")
         with pytest.raises(GrantFailed) as refused:
-            credential.cached(foreign)
+            credential.find_cached(foreign)
         with pytest.raises(GrantFailed):
             await credential.acquire(foreign, FOREVER)
         assert refused.value.cause == ISSUER_NOT_ALLOWED
@@ -169,7 +169,7 @@ async def test_a_token_that_may_not_be_sent_there_reaches_no_source() -> None:
 
 async def test_the_refusal_of_a_destination_says_what_to_set() -> None:
     with pytest.raises(GrantFailed) as refused:
-        credentials(Source(), token_url="https://evil/token").cached(of_jwt())
+        credentials(Source(), token_url="https://evil/token").find_cached(of_jwt())
     assert str(refused.value) == (
         "the server default/box is called with the caller's own identity, and the caller's token of https://issuer may "
         "not be sent to https://evil/token: set issuer of the server to the token's issuer, without tokenURL, or have "
@@ -199,14 +199,14 @@ async def test_messages_of_the_gateway_get_a_new_token_once_none_is_cached_or_th
     tokens = credentials(source)
     first = await tokens.acquire(of_jwt(), FOREVER)
     authorization = SessionAuthorization(tokens, first.person, first.line)
-    assert await authorization.valid(FOREVER) == first.line
-    second = await authorization.valid(FOREVER, first.line)
+    assert await authorization.valid_line(FOREVER) == first.line
+    second = await authorization.valid_line(FOREVER, first.line)
     assert source.requests[-1][1] == first.token
     source.tokens.clear()
     assert authorization.line == second, "the newest that is known"
-    third = await authorization.valid(FOREVER)
+    third = await authorization.valid_line(FOREVER)
     assert len({first.line, second, third}) == 3
-    assert await SessionAuthorization().valid(FOREVER, b"") == b""
+    assert await SessionAuthorization().valid_line(FOREVER, b"") == b""
 
 
 async def test_messages_of_the_gateway_go_with_the_newest_token_of_a_person_whose_own_has_expired() -> None:
@@ -217,12 +217,12 @@ async def test_messages_of_the_gateway_go_with_the_newest_token_of_a_person_whos
     late.note(of_jwt(ends=200.0, token="old"))
     source.tokens.clear()
     authorization = SessionAuthorization(late, first.person, first.line)
-    assert await authorization.valid(FOREVER) == first.line
+    assert await authorization.valid_line(FOREVER) == first.line
     with pytest.raises(GrantFailed) as expired:
-        await authorization.valid(FOREVER, first.line)
+        await authorization.valid_line(FOREVER, first.line)
     assert expired.value.cause == SUBJECT_TOKEN_EXPIRED
     late.note(of_jwt(ends=400.0, token="new"))
-    assert await authorization.valid(FOREVER, first.line) != first.line
+    assert await authorization.valid_line(FOREVER, first.line) != first.line
     assert source.requests[-1][0].token == "new"
 
 
@@ -272,10 +272,10 @@ async def test_the_challenge_of_a_refused_token_reaches_the_source() -> None:
 
 def test_a_token_that_is_refused_again_is_an_error_with_a_sentence() -> None:
     tokens = credentials(Source())
-    refused = tokens.refusal(of_jwt(), Challenge())
+    refused = tokens.refusal_error(of_jwt(), Challenge())
     assert isinstance(refused, GrantFailed)
     assert refused.cause == TOKEN_REFUSED
-    assert "(a b)" in str(tokens.refusal(of_jwt(), WANTS_SCOPES))
+    assert "(a b)" in str(tokens.refusal_error(of_jwt(), WANTS_SCOPES))
 
 
 async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_cause() -> None:
@@ -288,15 +288,15 @@ async def test_each_call_without_a_token_is_observed_once_with_its_caller_and_ca
     tokens = credentials(source, observe=observe)
     alice, late = of_jwt(), of_jwt(ends=50.0)
     with pytest.raises(GrantFailed):
-        tokens.cached(ANONYMOUS)
+        tokens.find_cached(ANONYMOUS)
     with pytest.raises(GrantFailed):
         await tokens.acquire(late, FOREVER)
     source.fails = CONFIGURATION
     for _ in range(2):
         with pytest.raises(GrantFailed):
             await tokens.acquire(alice, FOREVER)
-    tokens.refusal(alice, Challenge())
-    tokens.refusal(alice, WANTS_SCOPES)
+    tokens.refusal_error(alice, Challenge())
+    tokens.refusal_error(alice, WANTS_SCOPES)
     source.fails, source.hangs = "", True
     with pytest.raises(Timeout):
         await tokens.acquire(alice, 0.0)
@@ -364,7 +364,7 @@ async def test_no_key_is_kept(kind: Any) -> None:
 
 
 def test_a_mask_knows_the_token_of_one_request_too() -> None:
-    mask = Mask(None).adding("Bearer abcdefgh")
+    mask = Mask(None).with_value("Bearer abcdefgh")
     assert mask.text("you sent Bearer abcdefgh, abcdefgh is bad") == "you sent [credential], [credential] is bad"
     assert "abcdefgh" not in repr(CallCredential(b"alice", AccessToken.bearer("abcdefgh", 1.0, frozenset())))
 
@@ -423,7 +423,7 @@ async def test_caller_that_is_not_a_person_is_told_who_can_sign_in(caller: Ident
     tokens = credentials(Source(), grant=USER_CONSENT, links=Links())
     assert tokens.person(caller) == b""
     with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in") as failed:
-        tokens.cached(caller)
+        tokens.find_cached(caller)
     assert failed.value.cause == SIGN_IN_REQUIRED
     with pytest.raises(GrantFailed, match=r"default/box.* each user to sign in"):
         await tokens.acquire(caller, FOREVER)

@@ -50,7 +50,9 @@ class Process(Upstream):
             sink.take_result(affinity.add_tag(made, self.name, "taskId"))
         elif request.method == "prompts/get":
             questions = Raw(b'{"resultType":"input_required","requestState":"s"}')
-            sink.take_result(questions if request.instance else affinity.add_tag(questions, self.name, "requestState"))
+            sink.take_result(
+                questions if request.affinity_tag else affinity.add_tag(questions, self.name, "requestState")
+            )
         else:
             sink.take_result(Raw(b"{}"))
         return ANSWERED
@@ -99,7 +101,7 @@ class Processes:
         return self.all[-1]
 
     async def about(self, process: Process, method: str = "tasks/get") -> Raw:
-        return await self.call(method, instance=process.name)
+        return await self.call(method, affinity_tag=process.name)
 
     async def lasts(self) -> float:
         """Advance the time until no process is left. Returns the seconds."""
@@ -173,7 +175,7 @@ async def test_a_process_that_asked_by_its_result_waits_for_the_answer() -> None
     await processes.call("prompts/get")
     await asyncio.sleep(IDLE - 1)
     assert processes.open == 1
-    await processes.call(instance=processes.all[0].name)
+    await processes.call(affinity_tag=processes.all[0].name)
     assert len(processes.all) == 1
     assert await processes.lasts() == pytest.approx(IDLE - 1 + FINISHED_SECONDS)
 
@@ -235,8 +237,10 @@ async def test_no_request_reaches_a_process_of_another_person() -> None:
     assert processes.lines == [ALICE["authorization"], BOB["authorization"]]
     await processes.call(tasks=True, **ALICE)
     process = processes.all[-1]
-    assert await code_of(lambda: processes.call("tasks/get", instance=process.name, **BOB)) == jsonrpc.INVALID_PARAMS
-    assert await code_of(lambda: processes.call("tasks/get", instance=process.name, **ALICE)) is None
+    assert (
+        await code_of(lambda: processes.call("tasks/get", affinity_tag=process.name, **BOB)) == jsonrpc.INVALID_PARAMS
+    )
+    assert await code_of(lambda: processes.call("tasks/get", affinity_tag=process.name, **ALICE)) is None
 
 
 @in_virtual_time

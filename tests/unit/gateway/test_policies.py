@@ -383,20 +383,20 @@ def test_a_wrong_name_is_never_answered_with_a_hidden_one() -> None:
 def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> None:
     told = policy("a", allow("get"), denied="Explain")
     view = world(told).seen_by(NPC)[b"/mcp"]
-    assert view.denied("web__put") == "no rule of default/a allows the tool"
-    assert view.denied("web__none") is None
-    assert view.denied("web__get") is None
+    assert view.why_denied("web__put") == "no rule of default/a allows the tool"
+    assert view.why_denied("web__none") is None
+    assert view.why_denied("web__get") is None
     both = world(told, policy("b", allow("get"), subjects=to("npc")))
-    assert both.seen_by(NPC)[b"/mcp"].denied("web__put") is None
-    assert both.seen_by(QA)[b"/mcp"].denied("web__put") == "no rule of default/a allows the tool"
+    assert both.seen_by(NPC)[b"/mcp"].why_denied("web__put") is None
+    assert both.seen_by(QA)[b"/mcp"].why_denied("web__put") == "no rule of default/a allows the tool"
     nobody = world(policy("a", denied="Explain", subjects=to("qa"))).seen_by(NPC)[b"/mcp"]
-    assert nobody.denied("web__put") is None
+    assert nobody.why_denied("web__put") is None
 
 
 def test_a_selection_ends_with_its_last_reference() -> None:
     """The garbage collector never visits large catalogs (`gc.freeze`), so a reference cycle would never be freed."""
     selection = world(policy("p", deny("get"), denied="Explain"))
-    assert selection.seen_by(NPC)[b"/mcp"].denied("web__get") is not None
+    assert selection.seen_by(NPC)[b"/mcp"].why_denied("web__get") is not None
     assert tool_names(selection, QA) != []
     gc.collect()
     gc.disable()

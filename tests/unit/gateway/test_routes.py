@@ -17,16 +17,19 @@ from fairlead_tools.refusal import OVER_BUDGET, Refusal
 REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
     "with less time": (
-        lambda route: route.within(2.0),
+        lambda route: route.with_time_limit(2.0),
         {"timeout": 2.0, "start_timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
     ),
-    "with less time for progress": (lambda route: route.within(90.0), {"longest": 90.0, "caller_longest": True}),
+    "with less time for progress": (
+        lambda route: route.with_time_limit(90.0),
+        {"longest": 90.0, "caller_longest": True},
+    ),
     "with less time for a start": (
-        lambda route: route.within(60.0),
+        lambda route: route.with_time_limit(60.0),
         {"start_timeout": 60.0, "longest": 60.0, "caller_longest": True},
     ),
     "with other attempts": (lambda route: route.with_retries(7), {"retries": 7}),
-    "unavailable": (lambda route: route.refusing(REFUSAL), {"unavailable": REFUSAL}),
+    "unavailable": (lambda route: route.with_refusal(REFUSAL), {"unavailable": REFUSAL}),
 }
 
 
@@ -90,7 +93,7 @@ def test_a_copy_of_a_route_keeps_every_attribute_that_it_is_not_about(name: str)
 
 def test_a_route_that_has_less_time_than_is_given_stays_itself() -> None:
     route = Route(**ATTRIBUTES)
-    assert route.within(600.0) is route
+    assert route.with_time_limit(600.0) is route
 
 
 def test_a_route_that_calls_share_cannot_be_written() -> None:

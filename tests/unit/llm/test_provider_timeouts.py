@@ -78,7 +78,7 @@ async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"stopped sending .*: no byte for 2 s \(idleSeconds\)"):
-            await answer.whole()
+            await answer.read_whole()
         assert asyncio.get_running_loop().time() - begin == pytest.approx(4 + 1, abs=0.1), "2 s after the last of four"
         answer.close()
 
@@ -88,7 +88,7 @@ async def test_a_stream_without_a_first_event_is_given_up_after_idle_seconds() -
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match="stopped sending"):
-            await answer.whole()
+            await answer.read_whole()
         assert asyncio.get_running_loop().time() - begin == pytest.approx(2, abs=0.1)
         answer.close()
 
@@ -117,5 +117,5 @@ async def test_the_seconds_without_a_byte_begin_again_while_the_request_is_sent(
         port = listener.getsockname()[1]
         provider = Provider(base_url=f"http://127.0.0.1:{port}/v1", connect_seconds=5, idle_seconds=2)
         answer = await client.send(provider, ProviderRequest("/chat/completions", b" " * LONG))
-        assert await answer.whole() == b"{}"
+        assert await answer.read_whole() == b"{}"
     assert reads > 5, "half a second each"

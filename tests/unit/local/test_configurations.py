@@ -182,7 +182,10 @@ def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, message:
         ('{"mcpServers": {}}', ':1: mcpServers: is empty: add a server, such as "time": {"command": "uvx"'),
         ('{\n"servers": {}}', ":2: servers: is empty"),
         ('{"mcpServers": []}', ":1: mcpServers: is empty"),
-        ('{"mcpServers": {"a": {"command": "x", "disabled": true}}}', ":1: mcpServers: its server is disabled: remove"),
+        (
+            '{"mcpServers": {"a": {"command": "x", "disabled": true}}}',
+            ":1: mcpServers: its only server is disabled: remove",
+        ),
         ('{"context_servers": {}}', ":1: context_servers: is empty: add a server"),
         (
             '{"mcpServers": {"a": {"enabled": false}, "b": {"disabled": true}}}',

@@ -127,7 +127,7 @@ def test_a_file_that_is_not_written_again_counts_as_unwanted(tmp_path: Path) -> 
     reports: list[tuple[Path, str] | None] = []
     now = [0.0]
     unwritten = UnwrittenFiles(reports.append, lambda: now[0])
-    with pytest.raises(DirectoryTrouble), unwritten.writing(tmp_path / "x"):
+    with pytest.raises(DirectoryTrouble), unwritten.record_failure(tmp_path / "x"):
         raise OSError(28, "No space left on device")
     now[0] = 15.0
     unwritten.forget_older(15.0)

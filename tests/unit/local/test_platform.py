@@ -284,7 +284,7 @@ async def test_a_server_that_ends_others_of_itself_is_started_again_and_has_no_s
                     pass
         child = bench.children.find(KEY)
         assert child is not None
-        await child.ready(child.clock() + 5)
+        await child.wait_until_ready(child.clock() + 5)
         assert len(bench.launcher.launched) == 3  # the server, the second process, the server
         assert child.starts == 2
         assert sum("it is restarted" in record.message for record in caplog.records) == 1

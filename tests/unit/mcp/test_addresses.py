@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_mcp.addresses import authority, client_of, listen_address, unmapped
+from fairlead_mcp.addresses import authority, client_of, listen_address, to_ipv4
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_pod_listens_on_every_address_of_the_families_that_it_has(pod: tuple[s
     ],
 )
 def test_an_ipv4_peer_of_a_socket_of_both_families_has_its_ipv4_address(peer: str, address: str) -> None:
-    assert unmapped(peer) == address
+    assert to_ipv4(peer) == address
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ SPEC = ChildSpec("server")
 async def test_the_first_to_ask_gets_a_negotiated_child(server: Any, era: Era) -> None:
     host = host_of(FakeLauncher(server))
     child = host.get("a", SPEC)
-    assert (await child.ready(now() + 5)).era is era
+    assert (await child.wait_until_ready(now() + 5)).era is era
     assert (child.state, child.program.pid, child.starts) == (StreamState.RUNNING, 1, 1)
     assert repr(child) == "<Child a running, 1 starts>"
     await host.aclose()
@@ -33,7 +33,7 @@ async def test_the_first_to_ask_gets_a_negotiated_child(server: Any, era: Era) -
 async def test_a_server_that_ignores_the_probe_is_initialized_after_a_while() -> None:
     launcher = FakeLauncher(silent)
     host = host_of(launcher)
-    agreed = await host.get("a", SPEC).ready(now() + 60)
+    agreed = await host.get("a", SPEC).wait_until_ready(now() + 60)
     assert agreed.era is Era.LEGACY
     assert now() == pytest.approx(10)
     await host.aclose()
@@ -52,7 +52,7 @@ async def test_a_modern_server_that_is_slow_to_start_is_still_modern() -> None:
             asyncio.get_running_loop().call_later(30, late, process)
 
     host = host_of(FakeLauncher(slow))
-    agreed = await host.get("a", SPEC).ready(now() + 60)
+    agreed = await host.get("a", SPEC).wait_until_ready(now() + 60)
     assert agreed.era is Era.MODERN
     assert [message["method"] for message in held[:2]] == ["server/discover", "initialize"]
     await host.aclose()
@@ -69,9 +69,9 @@ async def test_a_server_that_ends_on_the_probe_is_initialized_the_next_time() ->
     host = host_of(launcher)
     child = host.get("a", SPEC)
     with pytest.raises(ConnectFailed, match="a exited with code 3"):
-        await child.ready(now() + 5)
+        await child.wait_until_ready(now() + 5)
     await asyncio.sleep(1)
-    assert (await child.ready(now() + 5)).era is Era.LEGACY
+    assert (await child.wait_until_ready(now() + 5)).era is Era.LEGACY
     await host.aclose()
 
 
@@ -79,9 +79,9 @@ async def test_a_handshake_without_an_answer_fails_the_start() -> None:
     host = host_of(FakeLauncher(mute))
     child = host.get("a", SPEC)
     with pytest.raises(Timeout):
-        await child.ready(now() + 60)
+        await child.wait_until_ready(now() + 60)
     with pytest.raises(ConnectFailed) as caught:
-        await child.ready(now() + 120)
+        await child.wait_until_ready(now() + 120)
     assert caught.value.reason == "StartTimeout"
     await host.aclose()
 
@@ -94,7 +94,7 @@ async def test_a_crash_fails_what_is_in_flight_and_what_comes_at_once() -> None:
     launcher = FakeLauncher(server)
     host = host_of(launcher)
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     requests = [asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60)) for _ in range(3)]
     await asyncio.sleep(0)
     launcher.launched[0].events.on_stderr("out of memory")
@@ -121,7 +121,7 @@ async def test_a_child_that_asks_and_reads_no_answer_is_ended_and_started_again(
     launcher = FakeLauncher(server)
     host = host_of(launcher)
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     call = asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60))
     await asyncio.sleep(0)
     launcher.launched[0].say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -136,7 +136,7 @@ async def test_a_crashed_child_is_started_and_negotiated_again() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     launcher.launched[0].die()
     await asyncio.sleep(1)
     assert (child.state, child.starts, child.program.pid) == (StreamState.RUNNING, 2, 2)
@@ -151,7 +151,7 @@ async def test_starts_that_fail_come_ever_more_seldom_and_the_state_says_so() ->
     host = host_of(launcher)
     child = host.get("a", SPEC)
     with pytest.raises(ConnectFailed, match="does not exist") as caught:
-        await child.ready(now() + 5)
+        await child.wait_until_ready(now() + 5)
     assert caught.value.reason == "CommandNotFound"
     assert repr(child) == "<Child a backoff, 1 starts>"
     await asyncio.sleep(0.5 + 1 + 0.1)
@@ -171,10 +171,10 @@ async def test_a_child_host_has_one_process_per_key_and_spec() -> None:
     assert host.get("a", ChildSpec.of("server")) is child
     assert host.find("a") is child
     assert host.find("b") is None
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     other = host.get("a", ChildSpec.of("server", ["--new"]))
     assert other is not child
-    await other.ready(now() + 5)
+    await other.wait_until_ready(now() + 5)
     assert child.state is StreamState.CLOSED
     assert launcher.launched[0].stopped
     assert [spec.args for spec in launcher.specs] == [(), ("--new",)]
@@ -189,7 +189,7 @@ async def test_a_retired_child_fails_its_requests_and_is_not_started_again() -> 
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     host.retire("a")
     host.retire("a")
     await asyncio.sleep(600)
@@ -213,7 +213,7 @@ async def test_a_listener_hears_of_states_and_changed_lists() -> None:
     host = host_of(launcher)
     forget = host.listen(Listener())
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     launcher.launched[0].say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     launcher.launched[0].die()
     await asyncio.sleep(0.1)
@@ -248,7 +248,7 @@ async def test_a_launcher_that_breaks_leaves_nobody_waiting() -> None:
 
     host = host_of(Broken(modern))
     with pytest.raises(ConnectFailed, match="unforeseen"):
-        await host.get("a", SPEC).ready(now() + 5)
+        await host.get("a", SPEC).wait_until_ready(now() + 5)
     await host.aclose()
 
 
@@ -313,7 +313,7 @@ async def test_a_process_that_fetches_is_not_silent_until_nothing_more_arrives()
     child = host.get("a", SPEC)
     for _ in range(50):
         await asyncio.sleep(1)
-        launcher.launched[0].written += 100_000
+        launcher.launched[0].written_bytes += 100_000
         assert not child.program.silent
     await asyncio.sleep(21)
     assert child.program.silent

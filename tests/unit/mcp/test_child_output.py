@@ -29,7 +29,7 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
         launcher.launched[0].events.on_stderr(line)
     launcher.launched[0].die()
     with pytest.raises(ConnectFailed) as caught:
-        await child.ready(now() + 5)
+        await child.wait_until_ready(now() + 5)
     assert str(caught.value) == "a exited with code 1: 'x@*' is not in this registry."
     child.retry()
     await asyncio.sleep(1)
@@ -85,7 +85,7 @@ async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
-    await child.ready(now() + 5)
+    await child.wait_until_ready(now() + 5)
     launcher.launched[0].events.on_stderr("Error: one call failed")
     await asyncio.sleep(11)
     launcher.launched[0].die("was killed by SIGKILL")
@@ -255,7 +255,7 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     requested_at = now()
     child.retry()
     assert child.failure is None
-    await child.ready(now() + 30)
+    await child.wait_until_ready(now() + 30)
     assert child.starts == starts + 1
     assert now() == pytest.approx(requested_at, abs=0.1)
     child.retry()
@@ -277,7 +277,7 @@ async def test_a_start_that_goes_on_when_it_is_to_be_tried_again_is_followed_by_
     seen: list[object] = []
     host.listen(Failures(seen))
     launcher.launched[1].die("exited with code 1: no key")
-    await child.ready(now() + 0.1)
+    await child.wait_until_ready(now() + 0.1)
     assert (child.starts, seen) == (3, []), "nobody is told of the failure of a start before"
     await host.aclose()
 

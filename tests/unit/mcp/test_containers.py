@@ -51,11 +51,11 @@ def test_a_command_that_runs_no_container_is_started_as_it_is(command: str) -> N
     assert ContainerRun.of(program, args, {}) is None
 
 
-def test_the_last_will_runs_in_a_shell_and_shows_no_other_variable() -> None:
+def test_the_kill_line_runs_in_a_shell_and_shows_no_other_variable() -> None:
     hostile = {"DOCKER_HOST": "tcp://a'b;echo x", "PATH": "/a b", "TOKEN": "hush", "HOME": "/h"}
     run = ContainerRun.of("docker", ["--context", "a'; echo x; '", "run", "image"], hostile)
     assert run is not None
-    will = run.last_will()
+    will = run.kill_line()
     assert "hush" not in will
     assert subprocess.run(["/bin/sh", "-n", "-c", will], check=False).returncode == 0
     shown = f'docker() {{ echo "$DOCKER_HOST|$2|$3" >&3; }}; {will.replace("export PATH", "true PATH")}'
@@ -63,7 +63,7 @@ def test_the_last_will_runs_in_a_shell_and_shows_no_other_variable() -> None:
     assert done.stdout == "tcp://a'b;echo x|a'; echo x; '|ps\n"
 
 
-def test_a_last_will_that_is_not_a_line_is_left_out() -> None:
+def test_a_kill_line_that_is_not_a_line_is_left_out() -> None:
     run = ContainerRun.of("docker", ["run", "image"], {"DOCKER_HOST": "a\nb"})
     assert run is not None
-    assert run.last_will() == ""
+    assert run.kill_line() == ""

@@ -34,7 +34,7 @@ LONG = "eyJ" + hashlib.sha512(b"").hexdigest()
 
 @pytest.mark.parametrize("secret", [LONG, "hunter2!correct-horse"])
 def test_secret_that_an_excerpt_cuts_is_masked_wherever_the_cut_is(secret: str) -> None:
-    mask = Mask(None).adding(f"Bearer {secret}")
+    mask = Mask(None).with_value(f"Bearer {secret}")
     half = len(secret) // 2
     for length in range(1_000):
         quoted = jsonrpc.excerpt(f"{' ' * (length % 500)}{'x' * (length // 8)} {secret} is not good".encode())
@@ -49,7 +49,7 @@ def test_word_that_begins_like_a_secret_is_shown() -> None:
 
 
 def test_excerpt_in_an_error_is_masked_too() -> None:
-    error = Mask(None).adding(f"Bearer {LONG}").error(NotMcp(f"got {LONG}", excerpt=f"got {LONG[:40]}…"))
+    error = Mask(None).with_value(f"Bearer {LONG}").error(NotMcp(f"got {LONG}", excerpt=f"got {LONG[:40]}…"))
     assert (str(error), error.excerpt) == ("got [credential]", "got [credential]…")
 
 

@@ -17,7 +17,7 @@ UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
 @pytest.mark.parametrize(("character", "letter"), UNUSUAL.items())
 def test_letters_outside_of_ascii_pass_for_those_that_go_and_java_take_them_for(character: str, letter: str) -> None:
     assert fold(character) == fold(letter) == fold(letter.upper()) == letter
-    assert ProtectedNames({f"a{letter}b"}).misread([f"a{character}b"], "x") is not None
+    assert ProtectedNames({f"a{letter}b"}).explain_misread([f"a{character}b"], "x") is not None
 
 
 def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
@@ -30,7 +30,7 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
 
 @pytest.mark.parametrize("member", ["Name", "NAME", "name\0", "NAME\0x", "namE"])
 def test_members_that_may_be_taken_for_a_known_name_are_told_with_what_to_do(member: str) -> None:
-    message = ProtectedNames({"name", "uri"}).misread(["uri", member], "params")
+    message = ProtectedNames({"name", "uri"}).explain_misread(["uri", member], "params")
     assert message == (
         f'params has {json.dumps(member)}, which some parsers read as "name": write "name", or leave it out'
     )
@@ -38,7 +38,7 @@ def test_members_that_may_be_taken_for_a_known_name_are_told_with_what_to_do(mem
 
 def test_misread_lets_known_names_and_unrelated_names_pass() -> None:
     known_names = ProtectedNames({"name", "Name", "_meta"})
-    assert known_names.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
+    assert known_names.explain_misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from fairlead_mcp.http.dial import GRACE, PATIENCE, REMEMBERED, Address, RememberedNames
+from fairlead_mcp.http.dial import CACHE_SECONDS, RESOLVER_SECONDS, UNKNOWN_NAME_SECONDS, Address, CachedNames
 
 HERE = [("10.0.0.1", 80)]
 THERE = [("10.0.0.2", 80)]
@@ -38,10 +38,10 @@ class NameServer:
 @pytest.mark.parametrize("trouble", [None, socket.gaierror(socket.EAI_AGAIN, "Temporary failure")])
 async def test_a_name_server_that_does_not_answer_costs_a_known_name_nothing(trouble: Exception | None) -> None:
     server = NameServer()
-    names = RememberedNames(server, server.clock)
+    names = CachedNames(server, server.clock)
     assert await names("demo", 80) == HERE
     server.says = trouble
-    async with asyncio.timeout(PATIENCE + 0.1):
+    async with asyncio.timeout(RESOLVER_SECONDS + 0.1):
         assert await names("demo", 80) == HERE
     server.says = THERE
     assert await names("demo", 80) == THERE
@@ -52,10 +52,10 @@ async def test_a_name_server_that_does_not_answer_costs_a_known_name_nothing(tro
 async def test_a_name_that_a_name_server_denies_at_first_is_asked_for_again(code: int) -> None:
     """A replica of CoreDNS caches a negative answer from before the first pod was ready."""
     server = NameServer()
-    names = RememberedNames(server, server.clock)
+    names = CachedNames(server, server.clock)
     server.says = socket.gaierror(code, "denied")
     waiting = asyncio.ensure_future(names("demo", 80))
-    await asyncio.sleep(GRACE - 1)
+    await asyncio.sleep(UNKNOWN_NAME_SECONDS - 1)
     assert not waiting.done()
     server.says = HERE
     assert await waiting == HERE
@@ -65,13 +65,13 @@ async def test_a_name_that_a_name_server_denies_at_first_is_asked_for_again(code
 @pytest.mark.looptime
 async def test_a_name_that_does_not_exist_any_more_is_believed_gone_after_a_while_and_then_at_once() -> None:
     server = NameServer()
-    names = RememberedNames(server, server.clock)
+    names = CachedNames(server, server.clock)
     await names("demo", 80)
     server.says = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    async with asyncio.timeout(GRACE):
+    async with asyncio.timeout(UNKNOWN_NAME_SECONDS):
         with pytest.raises(socket.gaierror):
             await names("demo", 80)
-    server.later, server.queries = GRACE, 0
+    server.later, server.queries = UNKNOWN_NAME_SECONDS, 0
     with pytest.raises(socket.gaierror):
         await names("demo", 80)
     assert server.queries == 1
@@ -82,13 +82,13 @@ async def test_a_name_that_does_not_exist_any_more_is_believed_gone_after_a_whil
 @pytest.mark.looptime
 async def test_remembered_names_are_not_made_up_when_unknown_or_too_old() -> None:
     server = NameServer()
-    names = RememberedNames(server, server.clock)
+    names = CachedNames(server, server.clock)
     await names("demo", 80)
     server.says = socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
     with pytest.raises(socket.gaierror):
         await names("other", 80)
     with pytest.raises(socket.gaierror):
         await names("demo", 81)
-    server.later = REMEMBERED + 1
+    server.later = CACHE_SECONDS + 1
     with pytest.raises(socket.gaierror):
         await names("demo", 80)

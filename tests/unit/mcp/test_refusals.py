@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_mcp.refusals import advise, is_permanent, shortened
+from fairlead_mcp.refusals import advise, is_permanent, without_advice
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_a_program_that_prints_its_usage_alone_is_not_tried_again_soon() -> None
 def test_words_for_the_authors_of_a_server_are_left_out() -> None:
     cause = "ModuleNotFoundError: No module named 'mcp.server.fastmcp'"
     words = f"{cause}. This is mcp 2.x, where FastMCP was renamed to MCPServer; see the migration guide at https://x/"
-    assert shortened(words) == cause
-    assert shortened("This is mcp 2.x") == "This is mcp 2.x"
+    assert without_advice(words) == cause
+    assert without_advice("This is mcp 2.x") == "This is mcp 2.x"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_failures_that_may_pass_by_themselves_are_not_permanent(words: str) -> N
 def test_a_server_for_a_newer_python_is_told_with_the_option_of_uvx() -> None:
     words = "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of x depend on it"
     advice = "; with uvx, put --python 3.12 in front of the server's name"
-    assert shortened(words) == words.removesuffix(" and all of x depend on it")
-    assert advise(shortened(words)) == shortened(words) + advice
+    assert without_advice(words) == words.removesuffix(" and all of x depend on it")
+    assert advise(without_advice(words)) == without_advice(words) + advice
 
 
 def test_a_python_that_uv_cannot_download_is_told_with_the_ways_out() -> None:

@@ -110,7 +110,7 @@ async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_
 
 async def test_a_stream_without_requests_leaves_its_pod_at_once_and_stays_at_one_that_is_current() -> None:
     client = client_of(opener := PodsOpener("old"))
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     await asyncio.sleep(60)
     assert repr(client) == "<StreamClient a running, 1 starts>"
     opener.pod = "new"
@@ -153,7 +153,7 @@ async def test_a_pod_that_ends_before_its_last_answer_fails_that_request_alone()
 async def test_the_stream_of_one_client_stays_at_the_pod_that_has_its_state() -> None:
     side = ClientSide(offering=Offering(b"{}", lambda message, answer: None))
     client = client_of(opener := PodsOpener("old"), side=side)
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     opener.pod = "new"
     await asyncio.sleep(60)
     assert client.state is StreamState.RUNNING
@@ -172,7 +172,7 @@ async def test_requests_that_wait_for_a_process_in_a_pod_that_ends_get_one_in_an
 async def test_a_process_that_ends_in_the_only_pod_fails_what_waits_for_it() -> None:
     client = client_of(PodsOpener("old", "old"))
     with pytest.raises(ConnectFailed, match="the pod ended"):
-        await client.ready(now() + 5)
+        await client.wait_until_ready(now() + 5)
     assert client.starts == 1
     await client.aclose()
 
@@ -187,7 +187,7 @@ async def test_a_lost_stream_leads_to_the_other_era_unless_the_server_is_known_t
     client = client_of(opener := PodsOpener("old", "old"), policy)
     for _ in range(2):
         with pytest.raises(ConnectFailed):
-            await client.ready(now() + 5)
+            await client.wait_until_ready(now() + 5)
         await asyncio.sleep(1.1)
     assert [stream.methods[0] for stream in opener.opened] == ["server/discover", second]
     await client.aclose()

@@ -42,7 +42,7 @@ def test_a_circle_of_references_is_walked_once() -> None:
     schema: dict[str, Any] = {"$defs": {"a": {"$anchor": "a", "items": {"$ref": "#/$defs/a"}}}, "$ref": "#a"}
 
     assert len(list(all_schemas(schema))) == 3
-    assert References(schema).of(schema) == [schema["$defs"]["a"]]
+    assert References(schema).targets(schema) == [schema["$defs"]["a"]]
 
 
 def test_a_schema_of_great_depth_is_walked() -> None:

@@ -79,7 +79,7 @@ async def test_a_stream_is_opened_by_the_first_request_and_shared_by_all() -> No
 
 async def test_a_stream_lost_after_a_short_life_is_opened_again_after_the_delay_alone() -> None:
     client = client_of(opener := FakeOpener())
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     opener.opened[0].break_off()
     with pytest.raises(ConnectFailed, match="the stream broke"):
         await client.request("ping", None, deadline=now() + 5)
@@ -92,7 +92,7 @@ async def test_a_stream_lost_after_a_short_life_is_opened_again_after_the_delay_
 
 async def test_a_stream_lost_after_a_long_life_is_opened_again_by_the_next_request() -> None:
     client = client_of(opener := FakeOpener())
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     await asyncio.sleep(60)
     opener.opened[0].break_off()
     await client.request("ping", None, deadline=now() + 5)
@@ -114,7 +114,7 @@ async def test_the_next_stream_waits_until_the_last_one_is_closed() -> None:
 async def test_a_stream_that_is_not_opened_fails_all_who_wait_and_a_traceback_does_not_grow_with_them() -> None:
     client = client_of(opener := FakeOpener())
     opener.refusal = HttpRefused("the server wants another credential", status=401)
-    errors = await asyncio.gather(*(client.ready(now() + 5) for _ in range(50)), return_exceptions=True)
+    errors = await asyncio.gather(*(client.wait_until_ready(now() + 5) for _ in range(50)), return_exceptions=True)
     assert {type(error) for error in errors} == {HttpRefused}
     assert isinstance(client.failure, McpError)
     assert len(traceback.extract_tb(client.failure.__traceback__)) < 10
@@ -126,17 +126,17 @@ async def test_a_stream_whose_opener_breaks_leaves_nobody_waiting() -> None:
     client = client_of(opener := FakeOpener())
     opener.refusal = RuntimeError("unforeseen")
     with pytest.raises(ConnectFailed, match="a cannot be opened"):
-        await client.ready(now() + 5)
+        await client.wait_until_ready(now() + 5)
     opener.refusal = None
     await asyncio.sleep(1.1)
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     await client.aclose()
 
 
 async def test_a_stream_that_is_eager_is_opened_without_a_request_and_after_its_loss() -> None:
     client = client_of(opener := FakeOpener(), StreamPolicy(eager=True))
     await asyncio.sleep(0.1)
-    await client.ready(now())
+    await client.wait_until_ready(now())
     opener.opened[0].break_off()
     assert repr(client) == "<StreamClient a backoff, 1 starts>"
     await asyncio.sleep(1.1)
@@ -146,7 +146,7 @@ async def test_a_stream_that_is_eager_is_opened_without_a_request_and_after_its_
 
 async def test_each_process_behind_a_stream_has_a_name_of_its_own() -> None:
     client = client_of(opener := FakeOpener())
-    await client.ready(now() + 5)
+    await client.wait_until_ready(now() + 5)
     assert client.process is None, "no process ends with such a stream"
     await client.aclose()
 
@@ -156,7 +156,7 @@ async def test_each_process_behind_a_stream_has_a_name_of_its_own() -> None:
     client = client_of(opener := ProcessesOpener())
     names: list[bytes | None] = []
     for _ in range(2):
-        await client.ready(now() + 5)
+        await client.wait_until_ready(now() + 5)
         names.append(client.process)
         opener.opened[-1].break_off()
         await asyncio.sleep(2.1)

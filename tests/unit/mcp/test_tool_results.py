@@ -33,7 +33,7 @@ def content(given: Any) -> Any:
 
 @pytest.mark.parametrize("server", ERAS)
 @pytest.mark.parametrize("client", ERAS)
-def test_no_result_leaves_that_the_schema_of_the_client_refuses(client: str, server: str) -> None:
+def test_every_result_is_valid_by_the_schema_of_the_client(client: str, server: str) -> None:
     assert len(CORPUS) > 1500
     for given in CORPUS:
         if server == MODERN and isinstance(given.get("resultType"), str) and given["resultType"] != "complete":
@@ -83,7 +83,7 @@ def test_empty_lists_stand_for_empty_objects(client: str) -> None:
         ({"content": None, "x": 1}, '{"content":null,"x":1}'),
     ],
 )
-def test_content_that_lacks_is_made_from_structured_content_or_from_the_whole_result(given: Any, text: str) -> None:
+def test_missing_content_is_made_from_structured_content_or_from_the_whole_result(given: Any, text: str) -> None:
     raw = json.dumps(given, separators=(",", ":")).encode()
     for client in ERAS:
         for server in ERAS:
@@ -127,7 +127,7 @@ def test_content_of_another_shape_becomes_the_blocks_that_it_means(given: Any, b
     ("given", "is_error"),
     [("true", True), ("yes", True), (1, True), ({"code": 1}, True), ("false", False), (0, False), ([], False)],
 )
-def test_is_error_of_another_type_says_what_it_means(given: Any, is_error: bool) -> None:
+def test_is_error_of_another_type_becomes_a_boolean(given: Any, is_error: bool) -> None:
     raw = json.dumps({"content": [], "isError": given}).encode()
     made = translate.result(raw, from_modern=False, to_modern=False, server_info=INFO)
     assert (made.is_error, json.loads(bytes(made.result))["isError"]) == (is_error, is_error)
@@ -158,7 +158,7 @@ def test_a_result_of_many_odd_blocks_is_one_text(item: bytes) -> None:
     assert block["type"] == "text"
 
 
-def test_blocks_without_number_are_one_text() -> None:
+def test_more_than_max_blocks_become_one_text() -> None:
     blocks = [{"type": "text", "text": "more than a few words each"}] * (jsonrpc.MAX_BLOCKS + 1)
     (block,) = content(blocks)
     assert json.loads(block["text"]) == blocks
@@ -193,7 +193,7 @@ def test_the_worst_results_hold_the_event_loop_up_for_a_moment(name: str) -> Non
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e999"])
-def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(number: str) -> None:
+def test_numbers_beyond_the_range_of_a_double_are_left_out(number: str) -> None:
     link = f'{{"type":"resource_link","uri":"a:b","name":"b","size":{number}}}'
     raw = f'{{"isError":{number},"_meta":{{"progressToken":{number}}},"content":[{link}]}}'
     assert convert(raw.encode()) == {
@@ -203,7 +203,7 @@ def test_numbers_that_no_language_has_are_left_out_where_they_are_not_wanted(num
     }
 
 
-def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None:
+def test_a_result_with_too_many_members_keeps_only_those_that_mcp_defines() -> None:
     many = ",".join(f'"a{number}":0' for number in range(250_000))
     made = convert(f'{{"content":"x","isError":true,{many}}}'.encode())
     assert made == {"content": [TEXT], "isError": True}

@@ -41,12 +41,12 @@ def test_an_id_is_added_for_2025_11_25_and_left_out_for_2026_07_28() -> None:
     "data", [None, b"[]", b"{}", b'{"elicitations":{}}', b'{"elicitations":[1,{"url":2}]}', b"\xff"]
 )
 def test_a_malformed_error_names_no_page(data: bytes | None) -> None:
-    assert url_elicitation.required_by(RpcError(-32042, "m", data)) == ()
+    assert url_elicitation.pages_in_error(RpcError(-32042, "m", data)) == ()
 
 
 def test_pages_beyond_the_limit_are_dropped() -> None:
     data = json.dumps({"elicitations": [PAGE] * 1000}).encode()
-    assert len(url_elicitation.required_by(RpcError(-32042, "m", data))) == url_elicitation.MAX_ELICITATIONS
+    assert len(url_elicitation.pages_in_error(RpcError(-32042, "m", data))) == url_elicitation.MAX_ELICITATIONS
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_a_server_hears_why_its_client_is_not_asked(features: bytes | None, para
 def test_the_text_alone_is_enough() -> None:
     first = UrlElicitation("https://pages.example/x", "Connect")
     other = UrlElicitation("https://pages.example/y", "Pay!")
-    assert url_elicitation.described([first]) == (
+    assert url_elicitation.describe_pages([first]) == (
         "Connect. Open https://pages.example/x in a browser, then call again."
     )
-    both = url_elicitation.described([first, other])
+    both = url_elicitation.describe_pages([first, other])
     assert all(text in both for text in ("Connect. https://pages.example/x", "Pay! https://pages.example/y"))
 
 

@@ -16,7 +16,7 @@ from fairlead_formats.tokens.media import PROVIDERS, audio_tokens, image_tokens
 from fairlead_gateway.calls.results.result_keeper import surely_fits
 from fairlead_gateway.core.long_results import LongResult
 from fairlead_offers.results.shortened_results import block_tokens, reduce_value, shorten_result
-from fairlead_search.passages import matching
+from fairlead_search.passages import matching_lines
 from fairlead_search.shapes import MAX_PATHS, shape
 
 JSON = st.recursive(
@@ -107,6 +107,6 @@ def test_no_result_at_all_is_still_bounded(raw: bytes) -> None:
 
 def test_a_pattern_of_any_kind_takes_linear_time_and_a_broken_one_is_text() -> None:
     long = "a" * 200_000
-    assert matching(long, "(a+)+b", 1000) == ""
-    assert matching("f(x\ng", "f(", 1000) == "1: f(x"
-    assert matching("A\ud800b\nc", "B", 1000) == "1: A\ud800b"
+    assert matching_lines(long, "(a+)+b", 1000) == ""
+    assert matching_lines("f(x\ng", "f(", 1000) == "1: f(x"
+    assert matching_lines("A\ud800b\nc", "B", 1000) == "1: A\ud800b"

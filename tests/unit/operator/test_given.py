@@ -79,7 +79,7 @@ def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert owner_references(write_file(tmp_path, content), "release") == []
-    assert "outlive the release" in caplog.text
+    assert "will not delete" in caplog.text
 
 
 def test_owners_without_an_account_are_empty_and_log_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -129,7 +129,7 @@ def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.Log
     metadata = {"namespace": "team", "name": "strict", "uid": "u", "resourceVersion": "1"}
     for version in ("1", "1", "2"):
         policies.update({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
-    assert list(policies.broken()) == [ServerKey("team", "strict")]
+    assert list(policies.broken_resources()) == [ServerKey("team", "strict")]
     assert policies.valid() == []
 
 
@@ -164,7 +164,7 @@ def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_de
     servers.update(item)
     policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
     policies.update(item)
-    server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken().values()
+    server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken_resources().values()
     assert isinstance(server, Broken)
     assert server.problem == policy.problem == "the resource is too large to be read: it has more than 50,000 values"
     (rule,) = deny_all_policy(policy.item).spec.rules

@@ -7,7 +7,7 @@ import threading
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.server_listing import KeptListing, RawListing
+from fairlead_mcp.server_listing import PackedListing, RawListing
 from fairlead_operator.off_loop import LARGE_BYTES, off_loop, pack_listing, unpack_listing
 
 
@@ -23,5 +23,5 @@ async def test_listings_of_any_size_are_packed_and_unpacked_without_a_change() -
             protocol_version="2026-07-28", server_info=Raw(b"{}"), capabilities=Raw(b"{}"), tools=(definition,)
         )
         packed_listing = await pack_listing(listing)
-        assert packed_listing == KeptListing.of(listing)
+        assert packed_listing == PackedListing.of(listing)
         assert msgspec.json.encode(await unpack_listing(packed_listing)) == msgspec.json.encode(listing)

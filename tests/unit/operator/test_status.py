@@ -15,7 +15,7 @@ from fairlead_api.reasonspage import page
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.condition_assembly import ready
+from fairlead_operator.condition_assembly import ready_verdict
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.announcements import condition_announcements
 from fairlead_operator.server.status import Facts, Verdicts, build_status
@@ -68,7 +68,7 @@ def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
         ConditionType.VERIFIED,
     )
     given = dict(zip(kinds, verdicts, strict=True))
-    assert ready({**given, ConditionType.CALIBRATED: BAD}) == result
+    assert ready_verdict({**given, ConditionType.CALIBRATED: BAD}) == result
 
 
 def test_the_page_of_reasons_says_which_condition_ready_follows() -> None:
@@ -77,7 +77,7 @@ def test_the_page_of_reasons_says_which_condition_ready_follows() -> None:
         ConditionType.RESOLVED_REFS: GOOD,
         ConditionType.VERIFIED: DOWN,
     }
-    assert ready(unknown_before_false) == DOWN
+    assert ready_verdict(unknown_before_false) == DOWN
     (sentence,) = re.findall(r"`Ready` has status and reason [^.]*\.", page())
     assert sentence.endswith("\nthat is `False`, else of the first that is `Unknown`, as far as the resource has them.")
 

@@ -323,8 +323,8 @@ def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
         about = {"kind": "Pod", "namespace": "team", "name": f"pod-{number}", "uid": "u"}
         pods.warnings.update(event("FailedMount", MOUNT, regarding=about))
     assert len(pods.warnings) == MOST_WARNINGS
-    assert pods.warnings.last(ServerKey("team", f"pod-{MOST_WARNINGS + 9}"), "u") is not None
-    assert pods.warnings.last(ServerKey("team", "pod-0"), "u") is None
+    assert pods.warnings.last_warning(ServerKey("team", f"pod-{MOST_WARNINGS + 9}"), "u") is not None
+    assert pods.warnings.last_warning(ServerKey("team", "pod-0"), "u") is None
 
 
 def test_a_probe_that_fails_beyond_the_deadline_of_the_deployment_is_told_with_it() -> None:

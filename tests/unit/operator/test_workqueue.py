@@ -173,7 +173,7 @@ async def test_idle_returns_when_nothing_is_due_or_worked_on() -> None:
     task = asyncio.create_task(queue.run(work))
     await queue.wait_until_idle()
     assert asyncio.get_running_loop().time() == 3
-    assert (queue.depth, queue.active) == (0, 0)
+    assert (queue.depth, queue.active_count) == (0, 0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -39,6 +39,6 @@ async def test_a_server_that_runs_again_has_no_words_of_the_run_that_failed() ->
     launcher.launched[0].die()
     launcher.answer = modern
     await asyncio.sleep(1)
-    await child.ready(now() + 30)
+    await child.wait_until_ready(now() + 30)
     assert collect_facts(host, [KEY])[KEY].last_words == ""
     await host.aclose()

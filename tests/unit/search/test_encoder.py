@@ -34,7 +34,7 @@ def test_queries_in_scripts_that_the_model_does_not_know_are_left_to_words(query
 def test_a_query_that_is_asked_again_is_not_encoded_again() -> None:
     vectors_of_queries = QueryVectors()
     first = encoding.encode_queries(["mail", "查询天气", "mail"], vectors_of_queries)
-    assert (first[1], len(vectors_of_queries), vectors_of_queries.lacking(["mail"])) == (None, 1, [])
+    assert (first[1], len(vectors_of_queries), vectors_of_queries.missing_from_cache(["mail"])) == (None, 1, [])
     again = encoding.encode_queries(["mail"], vectors_of_queries)
     assert (again[0] == first[0]).all()
     assert (first[2] == first[0]).all()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_offers.results.kept_results import KeptResult, Reading, read
+from fairlead_offers.results.stored_results import Reading, StoredResult, read
 from fairlead_search.passage_relevance import scores
 from fairlead_search.units import Unit, units
 
@@ -110,7 +110,7 @@ def test_a_question_in_a_script_that_the_encoder_does_not_know_is_left_to_words(
 
 def test_the_encoder_finds_in_a_kept_result_what_shares_no_word_with_the_query() -> None:
     log = "\n".join([*["crate 1 holds ropes"] * 200, "Fire broke out in the galley"])
-    result = KeptResult("s/1", json.dumps({"content": [{"type": "text", "text": log}]}).encode())
+    result = StoredResult("s/1", json.dumps({"content": [{"type": "text", "text": log}]}).encode())
     reading = Reading([result], 300, query="were there any burning kitchens?")
     by_words, by_both = (
         read(msgspec.msgpack.encode(msgspec.structs.replace(reading, encoding_s=seconds))).passages

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fairlead_search.passage_relevance import scores, stem
-from fairlead_search.passages import MAX_UNITS, best
+from fairlead_search.passages import MAX_UNITS, best_passages
 from fairlead_search.token_estimate import tokens
 from fairlead_search.units import units
 
@@ -21,13 +21,13 @@ FLEET = {
 
 
 def test_the_line_that_answers_is_picked_from_among_hundreds_with_its_number() -> None:
-    (passage,), more = best({"log": LOG}, "where is the keel", 22)
+    (passage,), more = best_passages({"log": LOG}, "where is the keel", 22)
     assert (passage.where, passage.text) == ("line 300", "entry 300: the keel is of oak")
     assert more
 
 
 def test_lines_that_follow_each_other_are_one_passage_with_the_blank_line_between_them() -> None:
-    (passage,), _ = best({"log": "a\nthe keel\n\nis the keel\nz"}, "keel", 100)
+    (passage,), _ = best_passages({"log": "a\nthe keel\n\nis the keel\nz"}, "keel", 100)
     assert (passage.where, passage.text) == ("lines 1-5", "a\nthe keel\n\nis the keel\nz")
 
 
@@ -39,18 +39,18 @@ def test_other_forms_of_a_word_find_it(question: str) -> None:
 
 
 def test_a_synonym_finds_a_line_that_has_no_word_of_the_question() -> None:
-    (passage, *_), _ = best({"": "cook: two eggs\nmemory: sixteen\ncolour: red"}, "how much RAM", 20)
+    (passage, *_), _ = best_passages({"": "cook: two eggs\nmemory: sixteen\ncolour: red"}, "how much RAM", 20)
     assert "memory: sixteen" in passage.text
 
 
 def test_the_kind_of_answer_that_a_question_asks_for_tells_lines_apart() -> None:
     lines = "the mast was set in a hurry\nthe mast was set on 2026-04-01\nthe mast was set at a price"
-    (first, *_), _ = best({"": lines}, "when was the mast set", 22)
+    (first, *_), _ = best_passages({"": lines}, "when was the mast set", 22)
     assert first.text == "the mast was set on 2026-04-01"
 
 
 def test_a_value_is_found_by_the_name_of_the_object_that_it_belongs_to() -> None:
-    passages, _ = best({"": FLEET}, "the most crew of heron", 60)
+    passages, _ = best_passages({"": FLEET}, "the most crew of heron", 60)
     places = [part.where for part in passages]
     assert places.index("$.ships[1].spec.crew") < places.index("$.ships[0].spec.crew")
     assert json.loads(passages[places.index("$.ships[1].spec.crew")].text) == {"most": 8}
@@ -67,7 +67,7 @@ def test_a_line_is_found_by_the_less_indented_lines_and_headings_above_it() -> N
 @pytest.mark.parametrize("document", [LOG, FLEET, "word " * 5000, {"text": "line\n" * 3000}, [*range(3000)]])
 @pytest.mark.parametrize("overhead", [0, 60])
 def test_passages_keep_the_budget_with_what_stands_beside_them(document: object, overhead: int) -> None:
-    passages, _ = best(
+    passages, _ = best_passages(
         {"one": document, "two": "a word on a line, and 17"}, "line word keel crew 17 sails", 160, overhead
     )
     assert passages
@@ -75,14 +75,14 @@ def test_passages_keep_the_budget_with_what_stands_beside_them(document: object,
 
 
 def test_a_place_that_costs_much_has_a_text_that_is_worth_it() -> None:
-    (passage,), _ = best({"log": LOG}, "keel", 1000, 60)
+    (passage,), _ = best_passages({"log": LOG}, "keel", 1000, 60)
     assert "the keel" in passage.text
     assert len(passage.text) > 300
 
 
 def test_lines_beyond_the_number_of_units_are_searched_together() -> None:
     many = "mast\n" * MAX_UNITS + "keel"
-    (passage, *_), _ = best({"": many}, "keel", 300)
+    (passage, *_), _ = best_passages({"": many}, "keel", 300)
     assert passage.text.endswith("keel")
 
 
@@ -90,16 +90,16 @@ def test_parts_that_share_only_words_that_stand_everywhere_fill_no_budget() -> N
     items = [
         {"name": f"item {number}", "price": number, "kind": "rope" if number == 7 else "sail"} for number in range(60)
     ]
-    passages, more = best({"": {"items": items}}, "price of rope", 900, 60)
+    passages, more = best_passages({"": {"items": items}}, "price of rope", 900, 60)
     assert json.loads(passages[0].text)["kind"] == "rope"
     assert len(passages) <= 5, "the item, and those beside it"
     assert not more
 
 
 def test_no_passage_is_picked_where_nothing_is_found_or_kept() -> None:
-    assert best({"": "a mast"}, "keel", 100) == ([], False)
-    assert best({"": ""}, "keel", 100) == ([], False)
-    assert best({}, "keel", 100) == ([], False)
+    assert best_passages({"": "a mast"}, "keel", 100) == ([], False)
+    assert best_passages({"": ""}, "keel", 100) == ([], False)
+    assert best_passages({}, "keel", 100) == ([], False)
 
 
 @pytest.mark.parametrize(("word", "expected"), [("measured", "measur"), ("measurement", "measur"), ("bed", "bed")])

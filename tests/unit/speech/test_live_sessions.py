@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini.connections import ProviderConnection
-from fairlead_speech.gemini.messages import GoAway, read, read_server, without, written_text
+from fairlead_speech.gemini.messages import GoAway, read, read_server, without_members, written_text
 from fairlead_speech.gemini.models import BLOCKING, NON_BLOCKING, LiveModel, live_model
 from fairlead_speech.gemini.setup import SessionSetup
 from fairlead_speech.gemini.turns import PAUSE_SECONDS, LiveTurns
@@ -112,8 +112,8 @@ def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> No
             read_server(broken)
     assert written_text(read(b'{"client_content":{"turns":{"parts":[{"text":"a"},{"text":"b"}]}}}')) == "a b"
     assert written_text(read(b'{"clientContent":{"turns":[{"role":"model","parts":[{"text":"a"}]}]}}')) == ""
-    assert without({"go_away": {}, "x": 1}, "goAway") == {"x": 1}
-    assert without({"goAway": {}}, "goAway") is None
+    assert without_members({"go_away": {}, "x": 1}, "goAway") == {"x": 1}
+    assert without_members({"goAway": {}}, "goAway") is None
     assert (GoAway("50.5s").seconds, GoAway("soon").seconds) == (50.5, 0.0)
 
 

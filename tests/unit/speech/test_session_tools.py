@@ -62,7 +62,7 @@ def test_tools_that_the_provider_refused_do_not_spoil_the_clients_updates() -> N
 
 def test_calls_that_may_not_run_by_themselves_are_the_clients() -> None:
     tools = SessionTools()
-    tools.set_offer(offer(ADD, manual={"add": "policy"}))
+    tools.set_offer(offer(ADD, manual_reasons={"add": "policy"}))
     assert not tools.is_gateway_tool("add")
     tools.set_offer(offer(ADD))
     assert tools.is_gateway_tool("add")

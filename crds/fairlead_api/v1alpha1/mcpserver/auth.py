@@ -326,7 +326,7 @@ class Auth(Model):
         return self.bearer, self.header, *oauth, self.user_key
 
     @property
-    def static(self) -> BearerAuth | HeaderAuth | None:
+    def static_value(self) -> BearerAuth | HeaderAuth | None:
         """The member whose value is from a Secret and sent as it is; else None."""
         return self.bearer or self.header
 
@@ -374,7 +374,7 @@ class DiscoveryAuth(Model):
     )
 
     @property
-    def static(self) -> BearerAuth | HeaderAuth | None:
+    def static_value(self) -> BearerAuth | HeaderAuth | None:
         """The member whose value is sent as it is; None for a grant."""
         return self.bearer or self.header
 

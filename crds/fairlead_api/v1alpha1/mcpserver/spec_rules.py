@@ -282,7 +282,7 @@ SPEC: Final = (
         "(has(self.image) && has(self.image.transport) && self.image.transport == 'sse'))",
         message="clientCredentials, tokenExchange, userConsent and userKey need transport streamable-http, where each "
         "request has its own credential; with sse, use bearer or header",
-        holds=lambda spec: spec.auth is None or spec.auth.static is not None or spec.effective_transport != "sse",
+        holds=lambda spec: spec.auth is None or spec.auth.static_value is not None or spec.effective_transport != "sse",
         path=".auth",
     ),
     ValidationRule(

@@ -98,7 +98,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _sentence(problem: ProblemDocument) -> str:
-    fits = f" It would fit with: {'; '.join(problem.would_fit)}." if problem.would_fit else ""
+    fits = f" Any one of these would be enough: {'; '.join(problem.would_fit)}." if problem.would_fit else ""
     return f"{problem.title}: {problem.detail}.{fits}"
 
 

@@ -66,9 +66,9 @@ async def tool_facts(
 ) -> ToolFacts:
     """Collect the facts about a visible or hidden tool; tokens only with `counted`. Raises Problem.
 
-    Must be awaited in `stepwise`.
+    Must be awaited in `run_in_steps`.
     """
-    tools = services.catalogs.visible(catalog, None)
+    tools = services.catalogs.visible_tools(catalog, None)
     entry = tools.find(name) or tools.find_hidden(name) or tools.tool(name)
     size = (await candidates(services.work, [entry]))[0].tokens if count_tokens else None
     forms = []
@@ -76,7 +76,7 @@ async def tool_facts(
         offer = await convert_tools(services.work, tools, [entry], find_format(format_name), Options())
         tokens = None if size is None else -(-size * family.tools // 1000)
         forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
-    definition = entry.decoded
+    definition = entry.decoded_definition
     annotations = definition.get("annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     return ToolFacts(

@@ -24,7 +24,7 @@ class FactsReader:
 
     async def read(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool, without tokens if counting takes over PATIENCE_SECONDS. Raises Problem."""
-        task = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, catalog, name)))
+        task = asyncio.create_task(self._services.work.run_in_steps(lambda: tool_facts(self._services, catalog, name)))
         self._counting.add(task)
         task.add_done_callback(self._after_count)
         done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
@@ -32,7 +32,9 @@ class FactsReader:
 
     async def facts_without_tokens(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool without tokens. Raises Problem."""
-        return await self._services.work.stepwise(lambda: tool_facts(self._services, catalog, name, count_tokens=False))
+        return await self._services.work.run_in_steps(
+            lambda: tool_facts(self._services, catalog, name, count_tokens=False)
+        )
 
     def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)

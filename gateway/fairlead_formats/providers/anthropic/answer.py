@@ -128,10 +128,10 @@ def _with_id(block: Block, taken: set[str]) -> Block:
     if isinstance(ident, str) and ident and ident not in taken:
         taken.add(ident)
         return block
-    return _with(block, "id", new_id("toolu"))
+    return _with_member(block, "id", new_id("toolu"))
 
 
-def _with(block: Block, name: str, value: str) -> Block:
+def _with_member(block: Block, name: str, value: str) -> Block:
     raws = _members(block.raw)
     raws[name] = Raw(_encode(value))
     return Block(_encode(raws), {**block.members, name: value})

@@ -129,7 +129,7 @@ def new_mark() -> str:
 
 
 def mark_signature(signature: str, number: int, mark: str) -> str:
-    """The client's form of a signature of round `number`."""
+    """A signature of round `number` as the client gets it: after the first round with the gateway's prefix."""
     return f"{MARK}{number}.{mark}.{signature}" if number > 1 and signature else signature
 
 

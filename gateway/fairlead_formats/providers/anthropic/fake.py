@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_formats.providers.anthropic.fake_rules import MessageThreads, fault, signature
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -33,7 +33,7 @@ class AnthropicApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
         self._threads = MessageThreads()
 
@@ -45,7 +45,7 @@ class AnthropicApi:
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         violation = next(self._threads.faults(request, headers), None) or fault(
-            self._threads.whole(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
+            self._threads.with_thread(request), headers, self._check_schema, counts=path.endswith(_COUNTING)
         )
         if violation is None:
             return None
@@ -62,7 +62,7 @@ class AnthropicApi:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         blocks = _decode_inputs(_blocks(turn, number))
         head = _head(number, request)
         self._threads.store(request, head["id"], blocks)

@@ -60,11 +60,11 @@ class MessageThreads:
     def store(self, request: Mapping[str, Any], ident: str, content: Sequence[Block]) -> None:
         """Store the conversation of a request with its answer, under the answer's id, if the request has a `thread`."""
         if request.get("thread") is not None:
-            whole = self.whole(request)
+            whole = self.with_thread(request)
             answer = {"role": "assistant", "content": [*content]}
             self._requests[ident] = {**whole, "messages": [*whole["messages"], answer]}
 
-    def whole(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def with_thread(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request with the messages, tools and system prompt of the thread that it continues."""
         stored = self._requests.get(str((request.get("thread") or {}).get("previous_message_id")), {})
         first = {name: stored[name] for name in _FIRST_REQUEST if name in stored}

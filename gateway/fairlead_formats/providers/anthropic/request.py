@@ -72,13 +72,13 @@ class AnthropicRequest(FamilyRequest):
     def body(self, model_round: ModelRound) -> bytes:
         members = dict(self._members)
         members["model"] = Raw(_encode(model_round.model))
-        tools = [*self._tools, *model_round.injected]
+        tools = [*self._tools, *model_round.injected_tools]
         members["messages"] = Raw(array([*split_rounds(self.messages, calls=bool(tools)), *model_round.added_messages]))
-        if model_round.injected:
+        if model_round.injected_tools:
             members["tools"] = Raw(array(tools))
-        if model_round.last and tools:
+        if model_round.forbids_calls and tools:
             members["tool_choice"] = _NONE
-        elif not model_round.first and self._choice.get("type") in ("any", "tool"):
+        elif not model_round.sends_forced_choice and self._choice.get("type") in ("any", "tool"):
             members["tool_choice"] = Raw(_encode({**_parallel(self._choice), "type": "auto"}))
         return _encode(members)
 

@@ -88,8 +88,10 @@ class AnthropicStream:
         """Whether `message_start` was sent to the client."""
         self.usage: dict[str, Any] = {}
         self._marked_signature: str | None = None
-        """The last signature that was marked for the client; it has the key of the stored turn."""
+        """The last signature that the client got with the gateway's prefix, from which the key of the stored turn is
+        read; None before such a signature."""
         self.mark = new_mark()
+        """Random part of the prefixes of this answer's signatures."""
         self._awaits_results = False
         """Whether this round's calls were sent to the client, but not their results."""
         self._begin()
@@ -204,7 +206,7 @@ class AnthropicStream:
         self._by_index[event.index] = (block, index)
         changed: dict[str, Any] = {} if index == event.index else {"index": index}
         signature = SIGNED.get(str(block.members.get("type")))
-        if signature is not None and self._mark(block.members.get(signature)) is not None:
+        if signature is not None and self._with_prefix(block.members.get(signature)) is not None:
             raws = _members(event.content_block)
             raws[signature] = Raw(_encode(self._marked_signature))
             changed["content_block"] = raws
@@ -212,8 +214,8 @@ class AnthropicStream:
             changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
         return _sse_event(event.type, _replace_members(data, changed))
 
-    def _mark(self, signature: object) -> str | None:
-        """The client's form of a signature; None if it is unchanged."""
+    def _with_prefix(self, signature: object) -> str | None:
+        """A signature with the gateway's prefix, as the client gets it; None if the client gets it unchanged."""
         if self._round == 1 or not isinstance(signature, str) or not signature:
             return None
         self._marked_signature = mark_signature(signature, self._round, self.mark)
@@ -229,7 +231,7 @@ class AnthropicStream:
         if event.type == "content_block_delta":
             delta = _object(event.delta)
             block.grow(delta)
-            if self._mark(delta.get("signature")) is not None:
+            if self._with_prefix(delta.get("signature")) is not None:
                 changed["delta"] = {**delta, "signature": self._marked_signature}
         return b"" if index is None else _sse_event(event.type, _replace_members(data, changed))
 

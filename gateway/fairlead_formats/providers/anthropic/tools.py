@@ -50,7 +50,7 @@ from fairlead_formats.messages.content import (
     json_text,
     report_structured,
 )
-from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.reading import json_text_block, media_block, result_of
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -59,7 +59,7 @@ from fairlead_formats.request_rules.definitions import rejection_by
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, lost_settings, not_a_function, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import lost_settings, not_a_function_error, rename_tool, tools_of, tools_request
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
@@ -78,7 +78,7 @@ def _write_tool(parts: Parts) -> JsonObject:
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
-        raise not_a_function(tool)
+        raise not_a_function_error(tool)
     lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
     return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
@@ -180,11 +180,11 @@ def _parts(content: object) -> list[object]:
 def _block(part: object) -> JsonObject:
     kind = member(part, "type")
     if kind == "text":
-        return as_text(member(part, "text") or "")
+        return json_text_block(member(part, "text") or "")
     source = member(part, "source")
     if kind in ("image", "document") and member(source, "type") == "base64":
         return media_block(text_of(member(source, "media_type")), member(source, "data"))
-    return as_text(part)
+    return json_text_block(part)
 
 
 class AnthropicAssembler(BlockAssembler):
@@ -225,7 +225,7 @@ FORMATS: Final = (
             ANTHROPIC,
             "Anthropic Messages",
             ("claude", "anthropic-messages", "messages"),
-            Envelope(_write_tool, rename_tool, _read_tool, in_tools, tools_of),
+            Envelope(_write_tool, rename_tool, _read_tool, tools_request, tools_of),
             _targets,
             FormatLimits(max_strict=20),
             rejection_by(definition_faults),

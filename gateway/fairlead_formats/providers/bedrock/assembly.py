@@ -13,7 +13,7 @@ from fairlead_formats.wire.call_ids import new_id
 
 INVALID: Final = "INVALID_JSON"
 """Member that wraps the input of a call if it is not a JSON object."""
-_any: Final = msgspec.json.Decoder().decode
+_decode_json: Final = msgspec.json.Decoder().decode
 
 
 class ConverseBlock:
@@ -80,7 +80,7 @@ class ConverseBlock:
 def _input(written: str) -> object:
     """Input of a call. Text that is not a JSON object is wrapped, because the API accepts only objects."""
     try:
-        value = _any(written) if written.strip() else {}
+        value = _decode_json(written) if written.strip() else {}
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {INVALID: written}

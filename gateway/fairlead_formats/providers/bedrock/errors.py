@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
-from fairlead_formats.wire.errors import LlmError, key_refused
+from fairlead_formats.wire.errors import LlmError, refused_key_error
 from fairlead_formats.wire.raw_json import decode_object
 
 _TYPES: Final[Mapping[int, str]] = {
@@ -90,7 +90,7 @@ def error_in(body: bytes) -> bytes | None:
     if not message:
         return None
     if _CREDENTIALS.search(message):
-        return error_body(key_refused())
+        return error_body(refused_key_error())
     return _encode({"__type": text_of(member(error, "__type", "code")) or "ModelErrorException", "message": message})
 
 
@@ -101,7 +101,7 @@ def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
     error = decode_object(body)
     message = text_of(member(error, "message", "Message"))
     if status in (401, 403) and _CREDENTIALS.search(message):
-        return status, error_body(key_refused())
+        return status, error_body(refused_key_error())
     kind = text_of(member(error, "__type", "code")) or _TYPES.get(status, "InternalServerException")
     return status, _encode({**error, "__type": kind, "message": message})
 

@@ -14,7 +14,7 @@ from fairlead_formats.providers.bedrock.errors import error_body
 from fairlead_formats.providers.bedrock.event_stream import CONTENT_TYPE, write_message
 from fairlead_formats.providers.bedrock.fake_rules import fault, signature
 from fairlead_formats.providers.bedrock.paths import COUNT, STREAM, read_path
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 from fairlead_formats.wire.errors import LlmError
 
@@ -27,7 +27,7 @@ class BedrockApi:
 
     stream_type = CONTENT_TYPE
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
@@ -56,7 +56,7 @@ class BedrockApi:
         kind = "exception" if name.endswith("Exception") else "event"
         return write_message(name, json.dumps(payload).encode(), kind)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         content: list[dict[str, Any]] = [_thought(number, text) for text in turn.thoughts]
         if turn.text:
             content.append({"text": turn.text})

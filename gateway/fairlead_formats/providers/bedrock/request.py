@@ -79,16 +79,16 @@ class BedrockRequest(FamilyRequest):
 
     def body(self, model_round: ModelRound) -> bytes:
         members = dict(self._members)
-        tools = [*self._tools, *model_round.injected]
+        tools = [*self._tools, *model_round.injected_tools]
         messages = [*map(_without_foreign, self.messages), *model_round.added_messages]
         if self.no_injection:
             return _encode({**members, "messages": Raw(array(messages))})
-        if not tools or model_round.last or self._choice == NO_CALLS:
+        if not tools or model_round.forbids_calls or self._choice == NO_CALLS:
             members.pop("toolConfig", None)
             messages = [*map(_without_calls, messages)]
-        elif model_round.injected or not model_round.first:
+        elif model_round.injected_tools or not model_round.sends_forced_choice:
             config = {**self._config, "tools": Raw(array(tools))}
-            if not model_round.first and self._choice in ("any", "tool"):
+            if not model_round.sends_forced_choice and self._choice in ("any", "tool"):
                 config.pop("toolChoice")
             members["toolConfig"] = Raw(_encode(config))
         members["messages"] = Raw(array(messages))

@@ -49,7 +49,7 @@ from fairlead_formats.messages.content import (
     mark_error,
     report_repeated,
 )
-from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.reading import json_text_block, media_block, result_of
 from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -220,7 +220,8 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
 def _json(value: Any, report: LossReport) -> Any:
     if isinstance(value, dict):
         return value
-    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models require an object: put in `output`")
+    why = "models accept only an object, so the value is its member `output`"
+    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
     return {"output": value}
 
 
@@ -245,7 +246,7 @@ def _result(result: JsonObject) -> JsonObject:
     for part in items(result.get("content")):
         media = member(part, "image", "document")
         if member(part, "text") is not None:
-            blocks.append(as_text(part["text"]))
+            blocks.append(json_text_block(part["text"]))
         elif member(part, "json") is not None and structured is None:
             structured = part["json"]
         elif media is not None:
@@ -253,7 +254,7 @@ def _result(result: JsonObject) -> JsonObject:
             mime = f"{family}/{text_of(member(media, 'format'))}"
             blocks.append(media_block(mime, member(member(media, "source"), "bytes")))
         else:
-            blocks.append(as_text(part))
+            blocks.append(json_text_block(part))
     return result_of(blocks, is_error=result.get("status") == "error", structured=structured)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.providers.gemini.fake_rules import fault, signature
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -32,7 +32,7 @@ class GeminiApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
@@ -57,7 +57,7 @@ class GeminiApi:
     def stream_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         parts = [*_thoughts(turn), *([{"text": turn.text}] if turn.text else []), *_calls(turn, number)]
         if turn.thoughts and not turn.calls and parts:
             parts[-1] = {**parts[-1], "thoughtSignature": signature(number)}

@@ -33,7 +33,7 @@ def from_openapi(schema: JsonObject) -> JsonObject:
 
 
 def _schema(schema: Any, budget: ConversionBudget, depth: int) -> Any:
-    budget.node(depth)
+    budget.charge_node(depth)
     if not isinstance(schema, dict):
         return schema
     out: JsonObject = {}

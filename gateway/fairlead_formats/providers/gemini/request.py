@@ -81,11 +81,11 @@ class GeminiRequest(FamilyRequest):
         if "model" in members:
             members["model"] = Raw(_encode(resource_of(model_round.model)))
         members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.added_messages], model_round.model)))
-        if model_round.injected:
-            members["tools"] = Raw(array(self._add_functions(model_round.injected)))
-        if model_round.last and (model_round.injected or self.tool_names):
+        if model_round.injected_tools:
+            members["tools"] = Raw(array(self._add_functions(model_round.injected_tools)))
+        if model_round.forbids_calls and (model_round.injected_tools or self.tool_names):
             self._set_mode(members, "NONE")
-        elif not model_round.first and self._mode == "ANY":
+        elif not model_round.sends_forced_choice and self._mode == "ANY":
             self._set_mode(
                 members, "VALIDATED" if self._allows_provider_tools else "AUTO"
             )  # the API refuses AUTO together with the provider's own tools

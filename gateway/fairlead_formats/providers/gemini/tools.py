@@ -4,7 +4,7 @@ Pure module. A call is `{functionCall: {id?, name, args: object}}`, a result `{f
 object}}`. Ids exist since Gemini 3; without an id a response is matched to its call by name and order. `response` has
 to be an object, so text and scalars go into its member `output`, or `error` for an error, as Google documents. Live
 sends `{toolCall: {functionCalls}}` and expects `{toolResponse: {functionResponses}}`. Members are read in the spelling
-of the API and in that of the Python SDK (snake case).
+of the API and in the spelling of the Python SDK (snake case).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fairlead_formats.messages.content import (
     media,
     report_repeated,
 )
-from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.reading import json_text_block, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.gemini.definition_rules import definition_faults
@@ -293,11 +293,11 @@ def _result(response: JsonObject) -> ToolResult:
     blocks: list[JsonObject] = []
     structured: Any = None
     if not isinstance(value, dict):
-        blocks = [] if value is None else [as_text(value)]
+        blocks = [] if value is None else [json_text_block(value)]
     elif is_error or ("output" in keys and keys <= {"output", "content"}):
         inner = value["error" if is_error else "output"]
         structured = None if isinstance(inner, str) else inner
-        blocks = [as_text(text) for text in (inner, value.get("content")) if isinstance(text, str) and text]
+        blocks = [json_text_block(text) for text in (inner, value.get("content")) if isinstance(text, str) and text]
     else:
         structured = value
     for part in items(response.get("parts")):

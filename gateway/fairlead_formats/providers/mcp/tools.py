@@ -22,7 +22,7 @@ from fairlead_formats.messages.base import (
 from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, member, name_for, text_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
-from fairlead_formats.tool_format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read
+from fairlead_formats.tool_format import DEFAULT, Action, ConvertedTools, Definition, JsonObject, Loss, Options, Read
 from fairlead_formats.tools.definitions import name_of
 
 MCP: Final = "mcp"
@@ -40,14 +40,16 @@ class McpFormat:
     aliases: tuple[str, ...] = ("model-context-protocol",)
     max_tools: int | None = None
 
-    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
+    def convert(
+        self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None
+    ) -> ConvertedTools:
         read = self.read(list(tools))
         first: dict[str, JsonObject] = {}
         report = list(read.report)
         for tool in read.tools:
             if first.setdefault(tool["name"], tool) is not tool:
                 report.append(Loss(tool["name"], "/name", "name", Action.REFUSED, "another tool has this name"))
-        return Converted(tuple(first.values()), names or Names.unchanged(first), tuple(report))
+        return ConvertedTools(tuple(first.values()), names or Names.unchanged(first), tuple(report))
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairlead_formats.providers.openai_chat.fake_rules import fault
-from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -19,7 +19,7 @@ class ChatApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
@@ -39,7 +39,7 @@ class ChatApi:
     def stream_event(self, data: str) -> str:
         return f"data: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
         if turn.calls and _uses_functions(request):
             message["function_call"] = {"name": turn.calls[0].name, "arguments": turn.calls[0].text}

@@ -86,13 +86,13 @@ class ChatRequest(FamilyRequest):
         members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
         members["model"] = (_encode(model_round.model),)
         members["messages"] = _array([*self.messages, *model_round.added_messages])
-        if model_round.injected:
-            members["tools"] = _array([*self._tools, *model_round.injected])
-        if model_round.last and (model_round.injected or self._tools):
+        if model_round.injected_tools:
+            members["tools"] = _array([*self._tools, *model_round.injected_tools])
+        if model_round.forbids_calls and (model_round.injected_tools or self._tools):
             members["tool_choice"] = (_NONE,)
-        elif not model_round.first and self._forces_call:
+        elif not model_round.sends_forced_choice and self._forces_call:
             members["tool_choice"] = (_AUTO,)
-        if self.stream and model_round.usage:
+        if self.stream and model_round.requests_usage:
             stream_options = self._members.get("stream_options", Raw(b"null"))
             options = {} if bytes(stream_options) == b"null" else _members(stream_options)
             members["stream_options"] = (_encode({**options, "include_usage": True}),)

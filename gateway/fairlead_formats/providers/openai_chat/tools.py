@@ -40,7 +40,7 @@ from fairlead_formats.messages.call import (
     text_of,
 )
 from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accept_types, join_texts, json_text, media
-from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.reading import json_text_block, media_block, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -51,7 +51,14 @@ from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, not_a_function, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import (
+    list_of,
+    lost_settings,
+    not_a_function_error,
+    rename_tool,
+    tools_of,
+    tools_request,
+)
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -100,7 +107,7 @@ def _read_function(function: Any, at: str = "") -> ProviderTool:
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
-        raise not_a_function(tool)
+        raise not_a_function_error(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form of Responses, which users send to Chat Completions by mistake
     function = _read_function(tool.get("function"), "/function")
@@ -112,7 +119,7 @@ def read_flat(tool: JsonObject) -> ProviderTool:
     if "function" in tool:
         return _read_tool(tool)
     if tool.get("type", "function") != "function":
-        raise not_a_function(tool)
+        raise not_a_function_error(tool)
     return _read_function(tool)
 
 
@@ -218,30 +225,30 @@ def blocks_of_parts(content: object) -> list[JsonObject]:
     if content is None or content == "":
         return []
     if not isinstance(content, list):
-        return [as_text(content)]
+        return [json_text_block(content)]
     return [_block_of_part(part) for part in content]
 
 
 def _block_of_part(part: object) -> JsonObject:
     kind = member(part, "type")
     if kind in ("text", "input_text", "output_text"):
-        return as_text(member(part, "text") or "")
+        return json_text_block(member(part, "text") or "")
     if kind in ("image_url", "input_image", "input_file"):
         url = member(part, "image_url", "file_data")
         return block_of_data_url(member(url, "url") if isinstance(url, dict) else url, part)
-    return as_text(part)
+    return json_text_block(part)
 
 
 def block_of_data_url(url: object, part: object) -> JsonObject:
     """The block of a `data:` URL, a link for another URL, or the part as text."""
     if not isinstance(url, str):
-        return as_text(part)
+        return json_text_block(part)
     if url.startswith("data:"):
         head, _, data = url[5:].partition(",")
         if head.endswith(";base64"):
             return media_block(head.removesuffix(";base64").lower(), data)
     if len(url) > 4096 or "://" not in url:
-        return as_text(part)
+        return json_text_block(part)
     return {"type": "resource_link", "uri": url, "name": url.rsplit("/", 1)[-1]}
 
 
@@ -333,7 +340,7 @@ def _user_part(item: Media) -> JsonObject:
 
 
 def targets(options: Options) -> Targets:
-    """Schema keywords that a model accepts, and those of strict mode if the options request it."""
+    """Schema keywords that a model accepts, and the keywords of strict mode if the options request it."""
     return lax_targets(options)[0], rules.OPENAI_STRICT if options.strict else None
 
 
@@ -357,7 +364,7 @@ def openai_format(
 
 
 _CHAT: Final = ChatMessages()
-_TOOLS: Final = Envelope(_write_tool, _name_tool, _read_tool, in_tools, tools_of)
+_TOOLS: Final = Envelope(_write_tool, _name_tool, _read_tool, tools_request, tools_of)
 _FUNCTIONS: Final = Envelope(
     lambda parts: write_function(parts, strict=False),
     rename_tool,

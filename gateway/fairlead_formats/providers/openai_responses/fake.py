@@ -13,7 +13,7 @@ from typing import Any, Final
 from fairlead_formats.providers.openai_chat.fake import openai_error
 from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, encrypted_content, fault
 from fairlead_formats.providers.openai_responses.request_rules import RESPONSES_RULES
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -43,7 +43,7 @@ class ResponsesApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._check_schema = check_schema
         self._stored = StoredItems()
 
@@ -76,7 +76,7 @@ class ResponsesApi:
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         return json.dumps(self._answer(turn, number, request)).encode()
 
     def _answer(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fairlead_formats.providers.openai_chat.fake import openai_error
 from fairlead_formats.providers.openai_responses.fake_rules import StoredItems, encrypted_content, fault
 from fairlead_formats.providers.openai_responses.request_rules import RESPONSES_RULES
-from fairlead_formats.request_rules.rule import SchemaCheck, take_any_schema
+from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
@@ -37,7 +37,7 @@ class CompactionApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, stored: StoredItems, check_schema: SchemaCheck = take_any_schema) -> None:
+    def __init__(self, stored: StoredItems, check_schema: SchemaCheck = accept_any_schema) -> None:
         self._stored = stored
         self._check_schema = check_schema
 
@@ -64,7 +64,7 @@ class CompactionApi:
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
-    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+    def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         """All messages of users, and one item in place of all other items."""
         before = self._stored.responses.get(str(request.get("previous_response_id")))
         client_input = request.get("input") or []

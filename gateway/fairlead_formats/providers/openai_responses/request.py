@@ -198,7 +198,7 @@ class ResponsesRequest(FamilyRequest):
         return bytes(self._members.get("instructions", b"null"))
 
     def body(self, model_round: ModelRound) -> bytes:
-        added_messages, injected = model_round.added_messages, model_round.injected
+        added_messages, injected = model_round.added_messages, model_round.injected_tools
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
@@ -212,9 +212,9 @@ class ResponsesRequest(FamilyRequest):
         if not self._tools and not injected:
             for name in ("tools", "tool_choice") if self._servers else ():
                 members.pop(name, None)
-        elif model_round.last:
+        elif model_round.forbids_calls:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.write(injected, first=model_round.first)) is not None:
+        elif (choice := self._choice.write(injected, first=model_round.sends_forced_choice)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 

@@ -37,7 +37,7 @@ from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL,
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT, answer_of, entries, parts_of_item
 from fairlead_formats.tool_format import Action, JsonObject
 from fairlead_formats.tools.definitions import Envelope, Parts
-from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import rename_tool, tools_of, tools_request
 
 OPENAI_RESPONSES: Final = "openai-responses"
 _ITEM_CREATE: Final = "conversation.item.create"
@@ -208,7 +208,7 @@ FORMATS: Final = (
             OPENAI_RESPONSES,
             "OpenAI Responses",
             ("responses",),
-            Envelope(_write_responses, rename_tool, read_flat, in_tools, _unpack_responses, output=True),
+            Envelope(_write_responses, rename_tool, read_flat, tools_request, _unpack_responses, output=True),
             targets,
             responses_faults,
         ),
@@ -220,7 +220,11 @@ FORMATS: Final = (
             "OpenAI Realtime",
             ("realtime",),
             Envelope(
-                _write_realtime, rename_tool, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime
+                _write_realtime,
+                rename_tool,
+                read_flat,
+                lambda tools: {"session": tools_request(tools)},
+                _unpack_realtime,
             ),
             lax_targets,
             realtime_faults,

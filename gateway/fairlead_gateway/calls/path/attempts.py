@@ -104,10 +104,10 @@ class Attempts(ResponseSink):
     __slots__ = (
         "_attempts",
         "_credential",
-        "_measured",
+        "_handled_reasons",
+        "_measurement",
         "_outgoing",
         "_owner",
-        "_renewed_for",
         "_responses_seen",
         "_start_began",
         "_start_seconds",
@@ -117,8 +117,8 @@ class Attempts(ResponseSink):
         "client",
         "context",
         "done",
+        "extended_deadline",
         "idempotent",
-        "moved_to",
         "pending",
         "route",
         "sent_at",
@@ -152,11 +152,13 @@ class Attempts(ResponseSink):
         """`responses_seen` of the guard when the current attempt was admitted."""
         self._credential: CallCredential | None = None
         """Access token of the current attempt; None if the server has one credential for all requests."""
-        self._renewed_for: tuple[str, ...] = ()
-        """Refusals of tokens so far (`Challenge.refusal`). Each one is answered once with another token."""
-        self._measured = 0
+        self._handled_reasons: tuple[str, ...] = ()
+        """Reasons for which the server has refused tokens (`Challenge.refusal_reason`). For each reason, the request is
+        sent once more, with another token.
+        """
+        self._measurement = 0
         """Number that the tool's latency meter gave the attempt; 0 between attempts."""
-        self.moved_to = NEVER
+        self.extended_deadline = NEVER
         """Deadline as extended by the server's last progress notification; NEVER before the first."""
         self._watched = False
         """Whether progress may extend the deadline. If so, `WatchedCalls` enforces the current deadline, because the
@@ -183,15 +185,19 @@ class Attempts(ResponseSink):
 
     @property
     def deadline(self) -> float:
-        return self.started + self._start_seconds + self.route.timeout if self.moved_to < 0 else self.moved_to
+        return (
+            self.started + self._start_seconds + self.route.timeout
+            if self.extended_deadline < 0
+            else self.extended_deadline
+        )
 
     def begin(self) -> None:
         """Send the request as soon as it has a credential and the server's guard admits it. Raises nothing."""
         credentials = self.route.binding.credentials
         if credentials is None or self._take_cached(credentials):
-            self._enter()
+            self._enter_guard()
 
-    def _enter(self) -> None:
+    def _enter_guard(self) -> None:
         """Send the request as soon as the server's guard admits it."""
         guard = self.route.guard
         if guard.enter_now():
@@ -199,7 +205,7 @@ class Attempts(ResponseSink):
             return
         try:
             # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
-            again = self._attempts > 0 or bool(self._renewed_for)
+            again = self._attempts > 0 or bool(self._handled_reasons)
             ticket = guard.enter(self, retry=again or self.route.task is not None)
         except McpError as error:
             self.reject(error)
@@ -248,16 +254,16 @@ class Attempts(ResponseSink):
         self.measure(NEUTRAL if caller_timeout else outcome_of(error))
         if self.span is not None:
             self.span.end_attempt(type(error).__name__)
-        self._leave_attempt(type(error).__name__)
-        self._leave(error, abandoned=caller_timeout)
+        self._record_attempt(type(error).__name__)
+        self._return_ticket(error, abandoned=caller_timeout)
         credentials = self.route.binding.credentials
         if credentials is not None and isinstance(error, McpError) and not self.done:
             challenge = challenge_of(error)
-            if challenge is not None and challenge.refusal not in self._renewed_for:
+            if challenge is not None and challenge.refusal_reason not in self._handled_reasons:
                 self._renew(credentials, challenge)
                 return
             if challenge is not None:
-                error = credentials.refusal(self._owner.identity, challenge)
+                error = credentials.refusal_error(self._owner.identity, challenge)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -273,9 +279,9 @@ class Attempts(ResponseSink):
 
     def wait_for_start(self, deadline: float) -> float:
         self.enter_phase(SESSION)
-        number, meter = self._measured, self.route.meter
+        number, meter = self._measurement, self.route.meter
         if number and meter is not None:
-            self._measured = 0
+            self._measurement = 0
             meter.forget(number)
         self._start_began = self.context.clock() - self._start_seconds
         self._start_seconds = max(self.route.start_timeout - self.route.timeout, 0.0)
@@ -309,7 +315,7 @@ class Attempts(ResponseSink):
         """Build and send the owner's next request, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
-        self._renewed_for = ()
+        self._handled_reasons = ()
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
@@ -327,9 +333,9 @@ class Attempts(ResponseSink):
 
     def measure(self, outcome: str) -> None:
         """Record the attempt's duration and `outcome` as a latency sample; no-op after the first time in an attempt."""
-        number, meter = self._measured, self.route.meter
+        number, meter = self._measurement, self.route.meter
         if number and meter is not None:
-            self._measured = 0
+            self._measurement = 0
             meter.end(number, self.context.clock() if self.answered_at < 0 else self.answered_at, outcome)
 
     def stop(self) -> None:
@@ -338,7 +344,7 @@ class Attempts(ResponseSink):
         if self._ticket == QUEUED:
             self.route.guard.withdraw(self)
         self.measure(NEUTRAL)
-        self._leave(None, abandoned=True)
+        self._return_ticket(None, abandoned=True)
         if pending is not None:
             pending.cancel()
 
@@ -361,19 +367,21 @@ class Attempts(ResponseSink):
         """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `Route.longest`."""
         if self._watched:
             route = self.route
-            self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
+            self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
     def restart_timeout(self) -> None:
         """Restart the timeout after the call has waited for a user, within the longest duration of a call."""
         route = self.route
         longest = max(route.timeout, route.longest)
-        self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + longest)
+        self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + longest)
 
     def timeout_message(self) -> str:
         """Error message of a timed-out attempt, which names the limit that applied."""
         # compares deadlines instead of durations, which may differ from `longest` by a rounding error
-        bounded = self.moved_to >= self.started + self.route.longest
-        return self.route.timeout_message(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
+        bounded = self.extended_deadline >= self.started + self.route.longest
+        return self.route.timeout_message(
+            self.extended_deadline >= 0, 0.0 if bounded else self.extended_deadline - self.started
+        )
 
     def _unwatch(self) -> None:
         if self._watched:
@@ -400,7 +408,7 @@ class Attempts(ResponseSink):
 
         `since` is the start of the wait, if it began before now.
         """
-        self._leave_attempt("")
+        self._record_attempt("")
         if self.trail is None:
             self.trail = CallTrail()
         self.trail.begin(kind, self.context.clock() if since < 0 else since)
@@ -409,16 +417,16 @@ class Attempts(ResponseSink):
 
     def _is_bounded_by_caller(self) -> bool:
         """Whether the deadline was set by the caller or by a tier, not by the server's own timeout."""
-        if self.moved_to < 0:
+        if self.extended_deadline < 0:
             return self.route.caller_deadline or self._has_used_start_timeout()
-        return self.route.caller_longest and self.moved_to >= self.started + self.route.longest
+        return self.route.caller_longest and self.extended_deadline >= self.started + self.route.longest
 
     def _has_used_start_timeout(self) -> bool:
         """Whether the caller or a tier set the deadline because the server's process took so long to start."""
         route, seconds = self.route, self._start_seconds
         return 0 < seconds >= route.start_timeout - route.timeout and route.start_timeout < route.binding.timeout
 
-    def _leave_attempt(self, error: str) -> None:
+    def _record_attempt(self, error: str) -> None:
         """Append the last attempt to the trail, before another phase begins; no-op without an attempt."""
         if self.sent_at >= 0:
             if self.trail is None:
@@ -449,7 +457,7 @@ class Attempts(ResponseSink):
     def _begin_measurement(self, now: float) -> None:
         meter = self.route.meter
         if meter is not None:
-            self._measured = meter.begin(now)
+            self._measurement = meter.begin(now)
 
     def _negotiate(self) -> None:
         self.enter_phase(SESSION)
@@ -466,13 +474,13 @@ class Attempts(ResponseSink):
             if not self.done:
                 self.take_error(McpError("the gateway was stopped before it sent the request"))
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but McpErrors
             self.take_error(error)
 
     def _take_cached(self, credentials: CallCredentials) -> bool:
         """Take the caller's cached credential; False if it has to be acquired, or the request has failed."""
         try:
-            self._credential = credentials.cached(self._owner.identity)
+            self._credential = credentials.find_cached(self._owner.identity)
         except McpError as error:
             self.reject(error)
             return False
@@ -482,7 +490,7 @@ class Attempts(ResponseSink):
 
     def _renew(self, credentials: CallCredentials, challenge: Challenge) -> None:
         """Send the request again with another token, because the server refused the token and so executed nothing."""
-        self._renewed_for += (challenge.refusal,)
+        self._handled_reasons += (challenge.refusal_reason,)
         self._attempts -= 1
         if self._outgoing is not None:
             self._outgoing = self._outgoing.with_id(self.route.upstream.next_id())
@@ -499,15 +507,15 @@ class Attempts(ResponseSink):
         try:
             self._credential = await credentials.acquire(owner.identity, self.deadline, refused, challenge)
             self.pending = None
-            self._enter()
+            self._enter_guard()
         except asyncio.CancelledError:
             if not self.done:
                 owner.give_up(McpError("the gateway was stopped before it sent the request"))
             raise
-        except Exception as failure:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+        except Exception as failure:  # noqa: BLE001  # the edge of the task; `give_up` logs all but McpErrors
             owner.give_up(failure)
 
-    def _leave(self, error: Exception | None, *, abandoned: bool = False) -> None:
+    def _return_ticket(self, error: Exception | None, *, abandoned: bool = False) -> None:
         """Return the attempt's ticket to the server's guard; no-op after the first time in an attempt."""
         ticket = self._ticket
         if ticket:

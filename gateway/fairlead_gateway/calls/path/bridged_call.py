@@ -37,8 +37,8 @@ class BridgedCall(AttemptOwner):
     """One call at a legacy server, continued over several requests of its modern client.
 
     The client's first request starts the call; each request is answered with the server's questions or with the
-    outcome. `call_key` (principal, server, method, name) has to be equal in all of them: a request with another one
-    cannot continue the call.
+    outcome. `call_key` (principal, server, method, name) has to be equal in all these requests: a request with another
+    key cannot continue the call.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class BridgedCall(AttemptOwner):
         """Caller of the client's latest request, whose token is the newest."""
         self._bridge: Bridge[BridgedCall] = context.bridge
         self._control: CallControl | None = None
-        """Client's request that is to be answered; None while the client has not sent its next one."""
+        """Client's request that is to be answered; None until the client sends its next request."""
         self._relay: MessageRelay | None = None
         """Relay to the client of `_control`."""
         self._progress_token = b""

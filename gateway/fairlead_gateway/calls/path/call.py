@@ -27,7 +27,7 @@ from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import requested_level
 from fairlead_gateway.calls.results.cache import META_CACHE, CachedResult
-from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cache_hints
+from fairlead_gateway.calls.results.outputs import CACHEABLE, outcome_for_client, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import Subscriber
@@ -71,13 +71,13 @@ class ToolCall(AttemptOwner):
     """
 
     __slots__ = (
-        "_bridged",
+        "_bridged_call",
+        "_cache_key",
         "_declaration",
-        "_following",
-        "_key",
+        "_followed_key",
         "_members",
         "_modern",
-        "_opened",
+        "_opened_pages",
         "_peer",
         "_progress_token",
         "_relay",
@@ -101,9 +101,9 @@ class ToolCall(AttemptOwner):
         self.call = ClientCall(context, exchange, route, request, self.attempts, param_lines)
         self.waiter: asyncio.Future[None] | None = None
         """Future that is resolved when the call ends, for callers within the gateway that await it."""
-        self._key: bytes | None = None
+        self._cache_key: bytes | None = None
         """Cache key under which the result will be stored; None if it will not be stored."""
-        self._following: bytes | None = None
+        self._followed_key: bytes | None = None
         """Cache key of an equal call in progress, whose result this call waits for."""
         self._relay: MessageRelay | None = None
         self._progress_token = b""
@@ -112,9 +112,9 @@ class ToolCall(AttemptOwner):
         """Whether the request was sent to the server as a modern one."""
         self._members: jsonrpc.RawObject | None = None
         """Original params, for further rounds with a modern server."""
-        self._opened: round_trips.OpenedPages | None = None
+        self._opened_pages: round_trips.OpenedPages | None = None
         """Web pages that the user agreed to open; None until a modern server first asks a legacy client."""
-        self._bridged: BridgedCall | None = None
+        self._bridged_call: BridgedCall | None = None
         """Call of a modern client at a legacy server, which this request starts or continues; None for other eras."""
         self._peer: ClientPeer | None = None
         """Legacy client that gets the questions of the server's task, which is not created in the client's session."""
@@ -157,9 +157,9 @@ class ToolCall(AttemptOwner):
                     return
             if self.call.cache_key is not None:
                 self._look_up(self.call.cache_key)
-            if self._following is None and not self.attempts.done:
+            if self._followed_key is None and not self.attempts.done:
                 self.send()
-        except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs all but errors of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs all but McpErrors
             self.give_up(error)
 
     # For the cache
@@ -176,28 +176,28 @@ class ToolCall(AttemptOwner):
         elif self.route.caller_deadline:
             return  # not shared: its deadline may end before those of equal calls, which would wait for its result
         elif cache.follow(key, self):
-            self._following = key
+            self._followed_key = key
             self.attempts.enter_phase(CACHE)
         else:
-            self._key = key
+            self._cache_key = key
 
     def take_result(self, cached: CachedResult) -> None:
         route, cache = self.route, self.context.cache
-        self._following = None
+        self._followed_key = None
         try:
             outcome = translate.answer(route, self.request, cached.result, from_modern=cached.modern)
-            outcome = present(route, self.request.method, outcome)
+            outcome = outcome_for_client(route, self.request.method, outcome)
             result = translate.with_meta(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(cached) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
         except ANSWER_ERRORS as error:
             self.reject_answer(error)
 
     def become_leader(self, key: bytes) -> None:
-        self._key = key
+        self._cache_key = key
         self.send()
 
     def send(self) -> None:
-        self._following = None
+        self._followed_key = None
         try:
             if not self._bridge():
                 self.call.choose_session()
@@ -244,7 +244,7 @@ class ToolCall(AttemptOwner):
         elicitation = url_elicitation.read_request(message.method, message.params)
         if not self.open_relay().on_request(message, answer) and elicitation is not None:
             # not here: the server's connection is still reading the event that contains the question
-            asyncio.get_running_loop().call_soon(self._stop_for, elicitation)
+            asyncio.get_running_loop().call_soon(self._stop_for_page, elicitation)
 
     def pause(self) -> None:
         self.exchange.pause()
@@ -263,10 +263,10 @@ class ToolCall(AttemptOwner):
                     self.attempts.measure(NEUTRAL)
                     self._wait_for(result)
                     return
-                asking = round_trips.read_questions(result)
-                if asking is not None:
+                input_required = round_trips.read_questions(result)
+                if input_required is not None:
                     self.attempts.measure(OK)
-                    self._ask_client(asking)
+                    self._ask_client(input_required)
                     return
             self.finish(result, members, from_modern=self._modern)
         except ANSWER_ERRORS as error:
@@ -289,9 +289,9 @@ class ToolCall(AttemptOwner):
         ):  # a selected part may be incomplete
             self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
-            asking = Raw(round_trips.well_formed(outcome.result))
-            round_trips.check_pages(asking, self.call.capabilities())
-            signed = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
+            input_required = Raw(round_trips.well_formed(outcome.result))
+            round_trips.check_pages(input_required, self.call.capabilities())
+            signed = self.context.state_signer.sign(input_required, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(signed, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._hand_over(outcome)
@@ -301,9 +301,9 @@ class ToolCall(AttemptOwner):
         elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
         if route.uris is not None or route.verify is not None or route.checks_output:
-            outcome = present(route, request.method, outcome)
-        if self._key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
-            key, self._key = self._key, None
+            outcome = outcome_for_client(route, request.method, outcome)
+        if self._cache_key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
+            key, self._cache_key = self._cache_key, None
             self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
         self._present(outcome)
 
@@ -316,15 +316,15 @@ class ToolCall(AttemptOwner):
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
-            self.continue_after(work, partial(self._show, error_type), "keep a result")
+            self.continue_after(work, partial(self._end_with_result, error_type), "keep a result")
 
-    def _show(self, error_type: str, shown: bytes | Raw) -> None:
+    def _end_with_result(self, error_type: str, shown: bytes | Raw) -> None:
         # a method, because a function within `_present` would allocate a closure per call
         self.end(error_type, result=shown)
 
     def give_up(self, error: Exception) -> None:
         if isinstance(error, HandshakeRefused):
-            error = error.by(str(self.route.server.key))
+            error = error.with_server(str(self.route.server.key))
         if isinstance(error, RpcError) and self.route.shape is not None:
             error = self.route.shape.show_error(error)
         if isinstance(error, RpcError) and not self.attempts.done:
@@ -352,8 +352,8 @@ class ToolCall(AttemptOwner):
         """Answer with an error of the server or of the gateway, in the form of the client's era."""
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
-            timed = self.attempts if self._bridged is None else self._bridged.attempts
-            error = Timeout(timed.timeout_message(), sent=True)
+            timed_attempts = self.attempts if self._bridged_call is None else self._bridged_call.attempts
+            error = Timeout(timed_attempts.timeout_message(), sent=True)
         if not isinstance(error, McpError):
             log_defect(self.attempts, request, error)
             body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
@@ -416,9 +416,9 @@ class ToolCall(AttemptOwner):
         attempts.release(listens=self.request.method == SUBSCRIBE)
         for account in self.call.lease:
             account.leave()
-        self._bridged = None
-        if self._key is not None:
-            self.context.cache.fail(self._key)
+        self._bridged_call = None
+        if self._cache_key is not None:
+            self.context.cache.fail(self._cache_key)
         if self._relay is not None:
             self._relay.close()
         if attempts.span is not None:
@@ -441,12 +441,12 @@ class ToolCall(AttemptOwner):
     def cancel(self) -> None:
         if self.attempts.done:
             return
-        if self._key is not None:
-            key, self._key = self._key, None
+        if self._cache_key is not None:
+            key, self._cache_key = self._cache_key, None
             self.context.cache.abandon(key)
-        elif self._following is not None:
-            self.context.cache.unfollow(self._following, self)
-        bridged, self._bridged = self._bridged, None
+        elif self._followed_key is not None:
+            self.context.cache.unfollow(self._followed_key, self)
+        bridged, self._bridged_call = self._bridged_call, None
         gone = self.exchange.gone
         self.attempts.stop()
         if gone:
@@ -472,7 +472,7 @@ class ToolCall(AttemptOwner):
         except asyncio.CancelledError:
             self.cancel()
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but McpErrors
             self.reject_answer(error)
 
     def open_relay(self) -> MessageRelay:
@@ -509,11 +509,11 @@ class ToolCall(AttemptOwner):
             person = b"" if credentials is None else credentials.person(identity)
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
-            call.attempts.moved_to = self.attempts.moved_to
+            call.attempts.extended_deadline = self.attempts.extended_deadline
         self.call.level = requested_level(request) if request.meta.log_level else None
         self.call.continued = request.continued
         relay = self.open_relay()
-        self._bridged = call
+        self._bridged_call = call
         self.attempts.sent_at = self.context.clock()
         self.attempts.answered_at = NEVER
         call.attach(self, relay)
@@ -535,22 +535,22 @@ class ToolCall(AttemptOwner):
         self._modern = False
         self.attempts.take_result(Raw(b"{}"))
 
-    def _ask_client(self, asking: round_trips.InputRequired) -> None:
+    def _ask_client(self, input_required: round_trips.InputRequired) -> None:
         self.call.rounds += 1
-        if self._opened is None:
-            self._opened = round_trips.OpenedPages()
-        if self.call.rounds > round_trips.MAX_ROUNDS + self._opened.waits:
+        if self._opened_pages is None:
+            self._opened_pages = round_trips.OpenedPages()
+        if self.call.rounds > round_trips.MAX_ROUNDS + self._opened_pages.waits:
             raise NotMcp(f"the tool asked the client for input more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
         remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)
         self.continue_after(
-            round_trips.ask_client(self.open_relay(), asking, remaining, self._opened),
+            round_trips.ask_client(self.open_relay(), input_required, remaining, self._opened_pages),
             self._resend_with_answers,
             "ask a client",
         )
 
-    def _stop_for(self, elicitation: UrlElicitation) -> None:
+    def _stop_for_page(self, elicitation: UrlElicitation) -> None:
         """End a call whose server waits for the user to open a page, because the client has no stream on which it could
         be asked.
         """
@@ -563,8 +563,8 @@ class ToolCall(AttemptOwner):
 
         Equal calls that wait for this result are sent to the server themselves.
         """
-        if self._key is not None:
-            key, self._key = self._key, None
+        if self._cache_key is not None:
+            key, self._cache_key = self._cache_key, None
             self.context.cache.fail(key)
 
     def _resend_with_answers(self, answers: jsonrpc.RawObject) -> None:

@@ -1,4 +1,5 @@
-"""A client's request to a server, the checks of it, and what is sent to the server; `calls.path.call` executes it.
+"""A client's request to a server, the checks of the request, and what is sent to the server; `calls.path.call` executes
+it.
 
 The checks run in the order of the table in docs/reference/calls.md. Each check, called a stage, returns a refusal, or
 None if the call may proceed. `upstream_request` then translates the request to the server's era and names, and sets
@@ -20,7 +21,7 @@ from fairlead_gateway.calls.results.cache import key_of, scope
 from fairlead_gateway.calls.routes import param_headers
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.sealed.client_capabilities import features_of
-from fairlead_gateway.calls.tasks.client_tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.call_shape import CallShape, MisnamedArgument
 from fairlead_gateway.core.client_message import Rejection
@@ -45,7 +46,7 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
 NOT_REPEATED: Final = -1
-"""`ClientCall.repeats` of a call that does not repeat another one."""
+"""`ClientCall.repeats` of a call that does not repeat another call."""
 NO_FEATURES: Final = b"{}"
 """Client capabilities of a client that declared none, raw JSON."""
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class ClientCall:
         self.dialogs = 0
         """How often a modern client was asked to open pages before it repeated the call."""
         self.selected = False
-        """Whether the part of the result that clients get is selected."""
+        """Whether the part of the result that clients get has been selected already (`CallShape.selection`)."""
         self.waited = False
         """Whether the call has waited for its user to sign in."""
         self.refusal = ""
@@ -286,7 +287,7 @@ def check_constraint(call: ClientCall) -> Refusal | None:
         return None
     refusal = bound.refusal(call.request.params.get("arguments"))
     if refusal is not None:
-        call.denied = bound.by
+        call.denied = bound.rule_names
     return refusal
 
 
@@ -334,20 +335,20 @@ def use_cache(call: ClientCall) -> Refusal | None:
     route, context = call.route, call.context
     if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
         return None
-    of_scope = route.cache_scope
+    scope_hash = route.cache_scope
     if route.per_client:
         session = call.own_session
         if session is None:
             return None
-        of_scope = scope(of_scope, session)
+        scope_hash = scope(scope_hash, session)
     credentials = route.binding.credentials
     if credentials is not None:
-        whose = credentials.result_scope(call.exchange.identity)
-        if whose is None:
+        caller_scope = credentials.result_scope(call.exchange.identity)
+        if caller_scope is None:
             return None
-        of_scope = scope(of_scope, whose)
+        scope_hash = scope(scope_hash, caller_scope)
     params = call.request.params
-    call.cache_key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
+    call.cache_key = key_of(scope_hash, params.get("arguments"), params.get("_meta"))
     return None
 
 
@@ -373,19 +374,19 @@ def upstream_request(
 ) -> UpstreamRequest:
     """The upstream request of a call, for a modern or a legacy server.
 
-    `attempts` will send the request: the call's own, or those of its `BridgedCall`. `members` are the params, and are
-    changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client or
-    the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
+    `attempts` will send the request: the attempts of the call, or of its `BridgedCall`. `members` are the params, and
+    are changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client
+    or the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
 
     Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
     object.
     """
     route, request, headers = attempts.route, call.request, call.exchange.headers
-    instance: bytes | None = None
+    tag: bytes | None = None
     if call.continued:
-        members, instance = _resume(call, members)
+        members, tag = _resume(call, members)
     if route.task is not None:
-        instance = route.task.pod  # requests about a task have no `requestState` that could name the pod
+        tag = route.task.pod  # requests about a task have no `requestState` that could name the pod
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
         members, lines = carry(members, headers)
@@ -409,7 +410,7 @@ def upstream_request(
     made.client = None if tasks else client
     made.session = call.own_session
     made.level = None if modern else call.level
-    made.instance = instance
+    made.affinity_tag = tag
     # a legacy server may send requests to the client during the call
     asks = client is not None and not modern
     made.listens = request.token is not None or call.level is not None or asks or tasks
@@ -424,12 +425,12 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
 
     Raises RpcError for a `requestState` of another principal or server.
     """
-    request, instance = call.request, None
+    request, tag = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
-    if request.modern or call.rounds:  # a legacy client was given no `requestState`: its own member is not a tagged one
-        members, instance = affinity.remove_tag(members)
-    return members, instance
+    if request.modern or call.rounds:  # a legacy client was given no `requestState`: a member of its own has no tag
+        members, tag = affinity.remove_tag(members)
+    return members, tag
 
 
 def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:
@@ -444,5 +445,5 @@ def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> Raw
 
 def _capabilities(request: McpRequest, features: bytes | None, *, tasks: bool) -> bytes | None:
     if tasks:
-        return declaring(features)
+        return with_tasks_extension(features)
     return for_method(features or b"{}", request.method) if request.method in EXTENDED else features

@@ -37,7 +37,7 @@ _NO_ROOM: Final = (
 )
 
 
-class Unknown:
+class UnknownToolAnswer:
     """Answer to a call of an unknown tool."""
 
     __slots__ = ("message",)
@@ -114,7 +114,7 @@ class _CapturingExchange(Exchange):
         self.answered_at = time.monotonic()
         if self._arrival is not None:  # it is read to its end only after this, and would count twice
             self._arrival.hand_over()
-        self.result = _held(result, self._holding)
+        self.result = _count_bytes(result, self._holding)
 
 
 class DirectCall(NamedTuple):
@@ -125,11 +125,11 @@ class DirectCall(NamedTuple):
     arguments: bytes
     """Arguments as a raw JSON object."""
     timeout: float | None = None
-    """Timeout in seconds, which can only shorten that of the tool."""
+    """Timeout in seconds, which can only shorten the tool's timeout."""
     retries: int | None = None
     """Attempts after the first, limited to the `retries` of the server's catalog, if the catalog sets them."""
     result_tokens: int | None = None
-    """Limit on the tokens of the result; None for that of the tool and its policies."""
+    """Limit on the tokens of the result; None for the limit of the tool and its policies."""
     recording: str | None = None
     """Id of the context session in which the result is stored; None to store nothing."""
 
@@ -174,14 +174,16 @@ class Caller:
 
     def start(
         self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None
-    ) -> StartedCall | Unknown:
+    ) -> StartedCall | UnknownToolAnswer:
         """Start a call of a tool that `view` shows, on behalf of `origin`. Who starts a call either waits for its
         result or cancels it.
         """
         request = self._request(call)
         return self._start(origin, view, call, holding, request, self._dispatcher.resolve(view, request))
 
-    async def call(self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None) -> Raw | Unknown:
+    async def call(
+        self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None
+    ) -> Raw | UnknownToolAnswer:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`.
 
         Returns the raw result in the form of 2025-11-25, but with structured content of any type; a refusal is a result
@@ -192,9 +194,9 @@ class Caller:
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection) and call.name == READ_RESULT:
             exchange = self._exchange(origin, view)
-            return Raw(_held(await self._own_tools.answer(exchange, request, call.name, view.tier), holding))
+            return Raw(_count_bytes(await self._own_tools.answer(exchange, request, call.name, view.tier), holding))
         started = self._start(origin, view, call, holding, request, route)
-        return started if isinstance(started, Unknown) else Raw(await started.result())
+        return started if isinstance(started, UnknownToolAnswer) else Raw(await started.result())
 
     async def answer(
         self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
@@ -202,11 +204,11 @@ class Caller:
         """Call one of the gateway's own tools, except `execute_tool`. Returns a result like `call`."""
         captured = self._exchange(origin, view)
         result = await self._own_tools.answer(captured, _request(name, arguments), name, view.tier)
-        return Raw(_held(result, holding))
+        return Raw(_count_bytes(result, holding))
 
     def _request(self, call: DirectCall) -> McpRequest:
         if call.recording is not None:
-            self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
+            self._dispatcher.context.metrics.count_meta_call(EXECUTE_TOOL)
         request = _request(call.name, call.arguments)
         request.result_tokens = call.result_tokens
         request.recording = call.recording
@@ -221,13 +223,13 @@ class Caller:
         holding: Holding | None,
         request: McpRequest,
         route: Route | Rejection,
-    ) -> StartedCall | Unknown:
+    ) -> StartedCall | UnknownToolAnswer:
         started_at, exchange = time.monotonic(), self._exchange(origin, view, holding)
         if isinstance(route, Rejection):
             self._dispatcher.record_unresolved(exchange, request, route)
-            return Unknown(route.message)
+            return UnknownToolAnswer(route.message)
         if call.timeout is not None:
-            route = route.within(call.timeout)
+            route = route.with_time_limit(call.timeout)
         if call.retries is not None:
             allowed = route.server.catalog.limits.retries
             route = route.with_retries(call.retries if allowed is None else min(call.retries, allowed))
@@ -237,15 +239,16 @@ class Caller:
         return _CapturingExchange(origin, view.tier, self._buffers, holding)
 
     def record_unknown(
-        self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None
+        self, origin: Origin, name: str, arguments: bytes, denied_tool: tuple[ServerKey, str, str] | None
     ) -> None:
         """Record a call of an unknown tool.
 
-        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
+        `denied_tool` is the server, the tool and the reason if the tool exists and a policy hides it from the
+        principal.
         """
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
         self._dispatcher.record_unresolved(
-            _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, by
+            _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, denied_tool
         )
 
     def record_refusal(self, origin: Origin, view: View, name: str) -> None:
@@ -257,8 +260,8 @@ class Caller:
             self._dispatcher.record_unreadable(captured, route, INVALID_ARGUMENTS)
 
 
-def _held(result: bytes | Raw, holding: Holding | None) -> bytes:
-    """A copy of the result, whose bytes `holding` counts; a refusal if they exceed its limit."""
+def _count_bytes(result: bytes | Raw, holding: Holding | None) -> bytes:
+    """A copy of the result, whose bytes `holding` counts; a refusal if the bytes exceed the limit of `holding`."""
     if holding is not None and not holding.keep(len(result)):
         return refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM))
     return bytes(result)

@@ -18,7 +18,7 @@ from fairlead_gateway.calls.path.client_call import STAGES
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.record import remember_other
 from fairlead_gateway.calls.routes import targets
-from fairlead_gateway.calls.routes.targets import invalid, name_in
+from fairlead_gateway.calls.routes.targets import invalid_params, name_in
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
@@ -55,24 +55,24 @@ class Dispatcher:
         try:
             name = request.read_name("name")
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-            return invalid(request, "params.name must be a string")
-        if "arguments" in params and jsonrpc.copied(params["arguments"])[:1] not in _OBJECT_OR_NULL:
-            return invalid(request, "params.arguments must be an object")
+            return invalid_params(request, "params.name must be a string")
+        if "arguments" in params and jsonrpc.copy_raw(params["arguments"])[:1] not in _OBJECT_OR_NULL:
+            return invalid_params(request, "params.arguments must be an object")
         route = view.routes.get(name) or view.find_unlisted(name, self.context.clock())
         if route is None:
             if name in OWN_TOOLS:
                 # the message suggests no similar name: the search would compare all names
-                return invalid(request, f"Unknown tool: {name}")
+                return invalid_params(request, f"Unknown tool: {name}")
             now = self.context.clock()
             identified = view.find_by_id(name, now) or view.find_for_app(name, now)
             if isinstance(identified, Route):
                 return identified
             if identified is not None:
-                return invalid(request, identified)
-            denied = view.denied(name)
+                return invalid_params(request, identified)
+            denied = view.why_denied(name)
             if denied is not None:
-                return invalid(request, refusals.not_allowed(name, denied))
-            return invalid(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
+                return invalid_params(request, refusals.not_allowed(name, denied))
+            return invalid_params(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
         return route
 
     def record_unresolved(
@@ -80,22 +80,23 @@ class Dispatcher:
         exchange: Exchange,
         request: McpRequest,
         rejection: Rejection,
-        by: tuple[ServerKey, str, str] | None = None,
+        denied_tool: tuple[ServerKey, str, str] | None = None,
     ) -> None:
         """Record a request for a name that the view does not have.
 
-        `by` is the server, the tool and the reason if the tool exists and a policy hides it from the principal.
+        `denied_tool` is the server, the tool and the reason if the tool exists and a policy hides it from the
+        principal.
         """
         code, method = str(rejection.code), request.method
         context, now = self.context, self.context.clock()
         context.metrics.recorder(method).record(0, code)
         name = name_in(request) or ""
-        server, tool, reason = by or (None, name, rejection.message)
+        server, tool, reason = denied_tool or (None, name, rejection.message)
         if context.auditor is not None:
-            denied = AuditedCall(method, tool, request.params, code, server)
-            context.auditor.record_denial(exchange, denied, reason[:MAX_REASON])
+            audited_call = AuditedCall(method, tool, request.params, code, server)
+            context.auditor.record_denial(exchange, audited_call, reason[:MAX_REASON])
         if context.recent is not None:
-            why = CallRefusal.cut(rejection.message, reason if by else "", hidden=True)
+            why = CallRefusal.cut(rejection.message, reason if denied_tool else "", hidden=True)
             call = AuditedCall(method, name, request.params, code, server)
             remember_other(context.recent, exchange, call, now, why, audited=context.auditor is not None)
 

@@ -31,7 +31,7 @@ class OwnToolCalls:
         """
         began = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))
-        self._context.metrics.meta_call(name)
+        self._context.metrics.count_meta_call(name)
         result = await self._tools.answer(name, exchange.identity, tier, request.params.get("arguments", NO_ARGUMENTS))
         self._audit(exchange, request, name, code_of(result), began, len(result))
         return result

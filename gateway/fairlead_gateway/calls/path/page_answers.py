@@ -4,12 +4,12 @@
 |---|---|
 | of 2026-07-28 with `elicitation.url` | `input_required`, with a state that has the client repeat the call |
 | of 2025-11-25 with `elicitation.url` | the error -32042 |
-| any other, or a request that neither form exists for | a refusal whose text has the link |
+| other clients, and requests of methods without either form | a refusal whose text has the link |
 
-The call is over for its server. A question in mid-call takes this way only if its client has no stream for it. Clients
-repeat a call as soon as the user agreed to open the page: if the user is not done with it then, the gateway makes
-the call again and again for `hold_seconds`, and only then asks again, MAX_DIALOGS times in all: then the client gets
-the text with the link.
+The call at the server has ended. A question that a server asks during a call is answered in this way only if the client
+has no stream for the question. Clients repeat a call as soon as the user has agreed to open the page. If the server
+still requires the page, the gateway makes the call again and again for `hold_seconds`, and then asks the client again.
+After MAX_DIALOGS questions in all, the client gets the refusal with the link.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def answer_with_pages(control: CallControl, pages: Sequence[UrlElicitation]) -> 
     call = control.call
     if not opens_pages(call):
         return False
-    if call.repeats != NOT_REPEATED and _hold(control):
+    if call.repeats != NOT_REPEATED and _repeat_later(control):
         return True
     if call.dialogs >= MAX_DIALOGS:
         return False
@@ -62,22 +62,22 @@ def opens_pages(call: ClientCall) -> bool:
     return url_elicitation.declares_urls(call.capabilities())
 
 
-def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], recorded: str = "") -> None:
-    """Answer the call with pages to open. The client must be one for which `opens_pages` is True. `recorded` is the
+def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], error_type: str = "") -> None:
+    """Answer the call with pages to open. The client must be one for which `opens_pages` is True. `error_type` is the
     error code that is recorded if the gateway asks, and not the server.
     """
     call = control.call
     request, route = call.request, call.route
     if not request.modern:
         data = url_elicitation.required_data(pages, new_elicitation_id)
-        rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.described(pages), request.id, data)
-        control.answer_with_error(recorded or str(URL_ELICITATION_REQUIRED), rejection)
+        rejection = Rejection(200, URL_ELICITATION_REQUIRED, url_elicitation.describe_pages(pages), request.id, data)
+        control.answer_with_error(error_type or str(URL_ELICITATION_REQUIRED), rejection)
         return
     state = call.context.repeat_states.seal(
         call.identity, route.server.key, route.name, request, route.member, dialogs=call.dialogs + 1
     )
-    asking = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
-    control.answer_with_questions(jsonrpc.encode({**asking, "requestState": state}), recorded)
+    input_required = {"resultType": "input_required", "inputRequests": url_elicitation.input_requests(pages)}
+    control.answer_with_questions(jsonrpc.encode({**input_required, "requestState": state}), error_type)
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:
@@ -116,12 +116,12 @@ def new_elicitation_id() -> str:
     return str(uuid.uuid4())
 
 
-def _hold(control: CallControl) -> bool:
-    """Wait a little, then make a repeated call again. Returns False if it has waited long enough."""
+def _repeat_later(control: CallControl) -> bool:
+    """Wait a little, then make a repeated call again. Returns False if the call has waited for `hold_seconds`."""
     call = control.call
     wait = round_trips.wait_before(call.repeats)
-    held = call.context.clock() - call.attempts.started
-    if held + wait > hold_seconds(call):
+    waited = call.context.clock() - call.attempts.started
+    if waited + wait > hold_seconds(call):
         return False
     call.repeats += 1
     control.continue_after(asyncio.sleep(wait), lambda _: control.send(), "wait for a person")

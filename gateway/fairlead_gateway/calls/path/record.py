@@ -30,15 +30,15 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
     metrics, tier = context.metrics, exchange.tier
     ended = context.clock()
     seconds = ended - attempts.started
-    took = int(seconds * 1e9)
-    route.recorder.record(took, error_type)
+    took_ns = int(seconds * 1e9)
+    route.recorder.record(took_ns, error_type)
     if route.tool is not None:
-        metrics.count_wait(tier, took)
+        metrics.count_wait(tier, took_ns)
     span = None if attempts.span is None else attempts.span.ids
     if span is not None:
-        route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
+        route.recorder.exemplify(took_ns, error_type, span.trace_id, span.span_id)
         if route.tool is not None:
-            metrics.exemplify_wait(tier, took, span.trace_id, span.span_id)
+            metrics.exemplify_wait(tier, took_ns, span.trace_id, span.span_id)
     if call.limit:
         metrics.limit(call.limit)
     auditor, recent = context.auditor, context.recent
@@ -89,8 +89,8 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
     arguments, recorded_arguments, trace, span = request.params.get("arguments"), None, "", attempts.span
     refusal: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
-    letters, extra_bytes = len(name) + len(address) + caller.letters, 0
-    if letters > PLAIN_LETTERS:
+    characters, extra_bytes = len(name) + len(address) + caller.letters, 0
+    if characters > PLAIN_LETTERS:
         name, address = name[:MAX_NAME], address[:MAX_ADDRESS]
         extra_bytes = WIDEST * (len(name) + len(address) + caller.letters)
     if span is not None:

@@ -1,15 +1,15 @@
-"""Asks the user of a call to sign in to its server, and makes the call once that is done.
+"""Asks the user of a call to sign in to its server, and makes the call after the sign-in.
 
-| client | how |
+| client | how the user is asked |
 |---|---|
 | of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_DIALOGS times in all |
 | of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
-| the same without a stream | the error -32042 |
-| any other | a refusal whose text has the link |
+| of 2025-11-25 with `elicitation.url`, but without a stream | the error -32042 |
+| other clients | a refusal whose text has the link |
 
-One question per sign-in and client is open at a time at this replica, until its client is gone: other calls of that
-client wait for the sign-in for SILENT_SECONDS, and get the text with the link if it does not come, as those do whose
-user does not sign in in time. Another client of the user is asked itself. A call waits once.
+Each replica asks a client at most one question per server at a time; the question is open until the client is gone.
+Other calls of the same client meanwhile wait for the sign-in, up to SILENT_SECONDS. A call whose user does not sign in
+in time gets the refusal with the link. Each call waits at most once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROGRESS_SECONDS: Final = 5.0
 """Seconds between two progress notifications of a call that waits."""
 SILENT_SECONDS: Final = 20.0
 """Maximum seconds for which a call waits silently while another call asks the same client."""
-ASKED_SECONDS: Final = 60.0
+QUESTION_SECONDS: Final = 60.0
 """Seconds after which a question in an answer no longer counts as open if the client shows no activity: it may be gone.
 """
 _PROGRESS_STEP: Final = 0.001
@@ -87,7 +87,7 @@ def ask_person(control: CallControl, error: Exception) -> bool:
     """
     if isinstance(error, GrantFailed):
         return error.sign_in_url != "" and _ask_to_sign_in(control, error)
-    pages = url_elicitation.required_by(error)
+    pages = url_elicitation.pages_in_error(error)
     return bool(pages) and answer_with_pages(control, pages)
 
 
@@ -108,14 +108,14 @@ def _ask_to_sign_in(control: CallControl, error: GrantFailed) -> bool:
         if call.dialogs >= MAX_DIALOGS:
             questions.close(key)
             return False
-        questions.reopen(key, page.url, ASKED_SECONDS)
+        questions.reopen(key, page.url, QUESTION_SECONDS)
         ask_by_answer(control, [page], SIGN_IN_REQUIRED)
     elif repeated:
         seconds = hold_seconds(call)
-        questions.reopen(key, page.url, seconds + ASKED_SECONDS)
-        _wait(control, key, error, _hold(call, key, seconds))
+        questions.reopen(key, page.url, seconds + QUESTION_SECONDS)
+        _wait(control, key, error, _wait_in_repeat(call, key, seconds))
     elif modern:
-        if questions.open(key, page.url, ASKED_SECONDS):
+        if questions.open(key, page.url, QUESTION_SECONDS):
             ask_by_answer(control, [page], SIGN_IN_REQUIRED)
         else:
             _wait(control, key, error, _wait_silently(call))
@@ -136,7 +136,7 @@ def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[An
 
     def resume(outcome: str) -> None:
         if outcome == NO_STREAM:
-            call.context.sign_in_questions.reopen(key, page.url, ASKED_SECONDS)
+            call.context.sign_in_questions.reopen(key, page.url, QUESTION_SECONDS)
             ask_by_answer(control, [page], SIGN_IN_REQUIRED)
             return
         if outcome == DECLINED_BY_PERSON:
@@ -181,7 +181,7 @@ async def _wait_silently(call: ClientCall) -> str:
     return await _wait_for_sign_in(call, min(SILENT_SECONDS, _seconds_left(call)))
 
 
-async def _hold(call: ClientCall, key: Key, seconds: float) -> str:
+async def _wait_in_repeat(call: ClientCall, key: Key, seconds: float) -> str:
     """Wait like `_wait_for_sign_in`, in a repeated call. If the call is cancelled, its client is gone."""
     try:
         return await _wait_for_sign_in(call, seconds)

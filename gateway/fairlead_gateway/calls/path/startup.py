@@ -20,7 +20,7 @@ from fairlead_tools.refusal import CONNECTION_LOST, SIGN_IN_REQUIRED, STARTING, 
 START_SECONDS: Final = 10.0
 """Default time for which a request waits for a starting server."""
 RETRY_AFTER_MS: Final = 2000
-"""`retryAfterMs` of the refusal after that time."""
+"""`retryAfterMs` of the refusal of a request whose server is still starting."""
 MAX_WAITING: Final = 1000
 """Limit on waiting requests, a quarter of which one agent may use. Further requests are refused with STARTING."""
 

@@ -94,7 +94,7 @@ _UNKNOWN_FORM: Final = "the server's result input_required violates the MCP sche
 
 
 async def ask_client(
-    relay: MessageRelay, asking: InputRequired, seconds: float, opened: OpenedPages | None = None
+    relay: MessageRelay, input_required: InputRequired, seconds: float, opened: OpenedPages | None = None
 ) -> RawObject:
     """Ask the client all questions of a result, and return the params to add to the next request: answers and state.
     Pages in `opened` are not asked about again.
@@ -103,8 +103,8 @@ async def ask_client(
     pages). Raises Timeout if an answer is missing after `seconds`.
     """
     opened = OpenedPages() if opened is None else opened
-    questions = asking.questions.values()
-    pages = pages_of(asking)
+    questions = input_required.questions.values()
+    pages = pages_of(input_required)
     if pages and not relay.opens_pages:
         raise url_elicitation.required_error(pages)
     waits = bool(questions) and len(pages) == len(questions) and all(page.url in opened.urls for page in pages)
@@ -115,16 +115,18 @@ async def ask_client(
             responses = await asyncio.gather(*(_ask(relay, question, pages, opened) for question in questions))
     except TimeoutError as error:
         raise Timeout("the client did not answer the tool's questions in time", sent=True) from error
-    members: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, responses, strict=True))))}
-    if asking.state is not UNSET:
-        members["requestState"] = asking.state
+    members: RawObject = {
+        "inputResponses": Raw(jsonrpc.encode(dict(zip(input_required.questions, responses, strict=True))))
+    }
+    if input_required.state is not UNSET:
+        members["requestState"] = input_required.state
     return members
 
 
-def pages_of(asking: InputRequired) -> list[UrlElicitation]:
+def pages_of(input_required: InputRequired) -> list[UrlElicitation]:
     """Pages that the questions of a result ask to open. Raises NotMcp for a page without a valid URL."""
     pages = []
-    for question in asking.questions.values():
+    for question in input_required.questions.values():
         elicitation = url_elicitation.read_request(question.method, question.params)
         if elicitation is not None:
             pages.append(elicitation)
@@ -133,15 +135,15 @@ def pages_of(asking: InputRequired) -> list[UrlElicitation]:
     return pages
 
 
-def check_pages(asking: bytes | Raw, features: bytes | None) -> None:
+def check_pages(input_required: bytes | Raw, features: bytes | None) -> None:
     """Check the pages that an `input_required` result asks a modern client to open.
 
     Raises RpcError (-32042) if the client has not declared elicitation by URL, and NotMcp for a page without a valid
     URL.
     """
-    if b"url" not in bytes(asking) and b"\\" not in bytes(asking):
+    if b"url" not in bytes(input_required) and b"\\" not in bytes(input_required):
         return  # the word does not occur, not even in escaped form
-    pages = pages_of(_decode(asking))
+    pages = pages_of(_decode(input_required))
     if pages and not url_elicitation.declares_urls(features):
         raise url_elicitation.required_error(pages)
 
@@ -153,12 +155,12 @@ def read_questions(raw: Raw) -> InputRequired | None:
     try:
         if _decode_type(raw).result_type != INPUT_REQUIRED:
             return None
-        asking = _decode(well_formed(raw))
+        input_required = _decode(well_formed(raw))
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(_UNKNOWN_FORM) from error
-    if len(asking.questions) > MAX_QUESTIONS:
+    if len(input_required.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the tool asks more than {MAX_QUESTIONS} questions at once")
-    return asking
+    return input_required
 
 
 def well_formed(raw: bytes | Raw) -> bytes | Raw:

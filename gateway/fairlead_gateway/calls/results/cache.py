@@ -71,21 +71,23 @@ def scope(*parts: str | bytes) -> bytes:
     return hashlib.blake2b(joined, digest_size=16).digest()
 
 
-def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
-    """The cache key of a call; None if its arguments or `_meta` are too large or ambiguous. `of_scope`: see `scope`."""
+def key_of(scope_hash: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
+    """The cache key of a call; None if its arguments or `_meta` are too large or ambiguous. `scope_hash` is a value of
+    `scope`.
+    """
     try:
-        canonical = _canonical(arguments)
-        caller_meta = _canonical(meta, _identifies_caller)
+        canonical = _canonical_json(arguments)
+        caller_meta = _canonical_json(meta, _identifies_caller)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if canonical is None or caller_meta is None:
         return None
     if caller_meta != _EMPTY:
-        of_scope = scope(of_scope, caller_meta)
-    return of_scope if canonical == _EMPTY else hashlib.blake2b(of_scope + canonical, digest_size=16).digest()
+        scope_hash = scope(scope_hash, caller_meta)
+    return scope_hash if canonical == _EMPTY else hashlib.blake2b(scope_hash + canonical, digest_size=16).digest()
 
 
-def _canonical(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | None = None) -> bytes | None:
+def _canonical_json(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | None = None) -> bytes | None:
     """A JSON object in canonical form, with only the members that `is_relevant` selects.
 
     None if the object is too large, or has a duplicate member: servers differ in which of the two they read.

@@ -52,7 +52,7 @@ class ContextRecorder:
         if session_id is None:
             nonce = secrets.token_urlsafe(12)
             return f"{nonce}.{self._seal.mac(identity.owner, nonce)}"
-        if self._may_name(identity, session_id):
+        if self._may_use(identity, session_id):
             return session_id
         if identity.owner:
             raise BadSession(f"session_id must have at most {MAX_SESSION} letters, digits, and any of . _ : -")
@@ -60,7 +60,7 @@ class ContextRecorder:
             "session_id was not issued by this gateway; omit it, and the result has a new one for further calls"
         )
 
-    def _may_name(self, identity: Identity, session: str) -> bool:
+    def _may_use(self, identity: Identity, session: str) -> bool:
         """Whether a client may use a session id. The check also keeps clients from entries that other parts of the
         gateway have in the same store, some under ids of model providers.
         """
@@ -85,7 +85,7 @@ class ContextRecorder:
     async def entries(self, identity: Identity, session: str) -> list[SessionEntry]:
         """Entries of a client's session, oldest first; empty for an unknown session. Raises ContextUnavailable."""
         store = self._require_store()
-        if not self._may_name(identity, session):
+        if not self._may_use(identity, session):
             return []
         entries = [
             _with_whole_id(session, entry) for entry in await store.entries(self.account(identity, session), session)
@@ -95,7 +95,7 @@ class ContextRecorder:
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
         """The client's entry with the id `ident`, or None. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
-        if not self._may_name(identity, session):
+        if not self._may_use(identity, session):
             return None
         entry = await self._require_store().entry(self.account(identity, session), session, ident)
         return None if entry is None else _with_whole_id(session, entry)
@@ -103,7 +103,7 @@ class ContextRecorder:
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the client. Returns the number of its entries. Raises ContextUnavailable."""
         store = self._require_store()
-        return await store.delete(self.account(identity, session), session) if self._may_name(identity, session) else 0
+        return await store.delete(self.account(identity, session), session) if self._may_use(identity, session) else 0
 
     def _require_store(self) -> ContextStore:
         if self.store is None:

@@ -1,4 +1,4 @@
-"""Checks results against their tool's `outputSchema`, and translates resource URIs to those of the endpoint.
+"""Checks results against their tool's `outputSchema`, and translates resource URIs to the endpoint's URIs.
 
 Pure module. A result that does not match the `outputSchema` is counted, and gets a warning in
 `_meta["fairlead.dev/warning"]`. Its content and structured content stay byte for byte, because a client may understand
@@ -32,7 +32,7 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
     """The outcome, with a warning if its structured content does not match the tool's `outputSchema`."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
-    if outcome.left_out:
+    if outcome.lacks_structured:
         return outcome  # the structured content, which the outputSchema describes, was removed for this client
     wrong = check.result(outcome.result)
     if wrong is None:
@@ -45,7 +45,7 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
         return outcome  # `_meta` is not an object, so the warning cannot be added
 
 
-def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
+def outcome_for_client(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome of a request for the client: checked, and with the URIs of the endpoint in place of the server's.
 
     Raises NotMcp for a result that must not be passed on (`verbatim_reads`).

@@ -34,13 +34,13 @@ _HOW: Final = "path | range | grep | query"
 """Arguments that select a part of a stored result, as clients are shown them."""
 
 
-class _KeptResult(NamedTuple):
+class _StoredOriginal(NamedTuple):
     """Stored original of a shortened result."""
 
     id: str
     reader: str
     """Tool call that reads more of the result, as text for the model."""
-    unkept_reason: str
+    unstored_reason: str
     """Why the result could not be stored; empty if it is stored."""
 
 
@@ -68,7 +68,7 @@ class ResultKeeper:
         if outcome.needs_input or outcome.is_task:
             return None
         if route.task is not None and max_tokens is not None:
-            return self.of_task(identity, request, route, max_tokens, bytes(outcome.result))
+            return self.shorten_task_result(identity, request, route, max_tokens, bytes(outcome.result))
         if not recording and (max_tokens is None or surely_fits(outcome.result, max_tokens)):
             return None
         return self.present(identity, request, route, max_tokens, outcome.result)
@@ -95,11 +95,11 @@ class ResultKeeper:
         if shown.result is None and not shown.unfit:
             return result
         ident = new_entry(self.recorder.session(identity, None))
-        unkept_reason = await self._keep(identity, request, route, ident, result)
-        kept_result = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", unkept_reason)
-        return await self._shorten(request, route, max_tokens, result, kept_result)
+        unstored_reason = await self._store(identity, request, route, ident, result)
+        original = _StoredOriginal(ident, f"{READ_RESULT}(id, {_HOW})", unstored_reason)
+        return await self._shorten(request, route, max_tokens, result, original)
 
-    async def of_task(
+    async def shorten_task_result(
         self, identity: Identity, request: McpRequest, route: Route, max_tokens: int, answer: bytes
     ) -> bytes | Raw:
         """Shorten the result of a task to `max_tokens`, where `answer` has one.
@@ -127,20 +127,22 @@ class ResultKeeper:
         members: jsonrpc.RawObject,
         meta: jsonrpc.RawObject,
     ) -> bytes:
-        """Store a result, and name its entry in it. `members` are those of the result, `meta` those of its `_meta`."""
+        """Store a result, and name its entry in it. `members` are the members of the result, `meta` the members of its
+        `_meta`.
+        """
         ident = new_entry(session)
-        unkept_reason = await self._keep(identity, request, route, ident, result)
-        self._metrics.count_kept(recorded=not unkept_reason)
-        context: dict[str, object] = {"sessionId": session, "recorded": not unkept_reason}
-        if unkept_reason:
-            context["reason"] = unkept_reason
-            sentence = f"This result was not stored for retrieve_context: {unkept_reason}. session_id: {session}"
+        unstored_reason = await self._store(identity, request, route, ident, result)
+        self._metrics.count_stored_result(is_stored=not unstored_reason)
+        context: dict[str, object] = {"sessionId": session, "recorded": not unstored_reason}
+        if unstored_reason:
+            context["reason"] = unstored_reason
+            sentence = f"This result was not stored for retrieve_context: {unstored_reason}. session_id: {session}"
         else:
             context["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if max_tokens is not None and not surely_fits(result, max_tokens):
-            kept_result = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unkept_reason)
-            members = jsonrpc.decode_object(await self._shorten(request, route, max_tokens, result, kept_result))
+            original = _StoredOriginal(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unstored_reason)
+            members = jsonrpc.decode_object(await self._shorten(request, route, max_tokens, result, original))
             meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
@@ -150,7 +152,7 @@ class ResultKeeper:
         members["_meta"] = Raw(jsonrpc.encode({**meta, META_CONTEXT: context}))
         return jsonrpc.encode(members)
 
-    async def _keep(
+    async def _store(
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
         """Store a result under `ident`. Returns "", or the reason why the result cannot be stored."""
@@ -163,27 +165,27 @@ class ResultKeeper:
         return ""
 
     async def _shorten(
-        self, request: McpRequest, route: Route, max_tokens: int, result: bytes | Raw, kept_result: _KeptResult
+        self, request: McpRequest, route: Route, max_tokens: int, result: bytes | Raw, original: _StoredOriginal
     ) -> bytes | Raw:
         long_result = LongResult(
             bytes(result),
             max_tokens,
-            kept_result.id,
-            f"read on with {kept_result.reader}",
-            kept_result.unkept_reason,
+            original.id,
+            f"read on with {original.reader}",
+            original.unstored_reason,
             _declares_output(route),
             linked=_supports_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.count_shortening(is_kept=not kept_result.unkept_reason, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.count_shortening(is_stored=not original.unstored_reason, tokens=shown.tokens, shown=shown.shown)
         if shown.result is not None and not self._violates_schema(route, shown):
             return shown.result
-        if kept_result.unkept_reason:
-            sentence = f"The result is lost, as it could not be stored: {kept_result.unkept_reason}"
+        if original.unstored_reason:
+            sentence = f"The result is lost, as it could not be stored: {original.unstored_reason}"
         else:
-            sentence = f"The result is stored as {kept_result.id}: {long_result.reader}"
+            sentence = f"The result is stored as {original.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
             f"The call was made. Its result has about {shown.tokens:,} tokens, at most {max_tokens:,} are allowed, and "

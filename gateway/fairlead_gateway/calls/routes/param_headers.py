@@ -62,7 +62,7 @@ def find_ambiguity(arguments: Raw | None, names: ParamHeaders) -> str | None:
         for step in path:
             if not isinstance(value, dict):
                 break
-            fault = members.ProtectedNames((step,)).misread(value, "params.arguments")
+            fault = members.ProtectedNames((step,)).explain_misread(value, "params.arguments")
             if fault is not None:
                 return fault
             value = value.get(step)

@@ -1,4 +1,4 @@
-"""Resolves requests for prompts, resources and completions to routes, and translates names to those of the server.
+"""Resolves requests for prompts, resources and completions to routes, and translates names to the server's names.
 
 Pure module. `calls.path.dispatch` resolves tool calls.
 """
@@ -55,13 +55,13 @@ def name_in(request: McpRequest) -> str | None:
 def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
     """The `Mcp-Param-*` header lines for the server; a rejection if the client's differ from the arguments (SEP-2243).
 
-    `headers` are those of the client. They are None, and not checked, for the inner call of a meta-tool, because the
+    `headers` are the client's headers. They are None, and not checked, for the inner call of a meta-tool, because the
     client's headers repeat arguments of the meta-tool.
     """
     arguments = request.params.get("arguments")
     misread = param_headers.find_ambiguity(arguments, route.param_headers)
     if misread is not None:
-        return invalid(request, misread)
+        return invalid_params(request, misread)
     checked = request.modern and headers is not None
     mismatch = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
     if mismatch is not None:
@@ -77,7 +77,9 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
             return _completion(offers, request, metrics)
         name = request.read_name(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return invalid(request, f"params of {request.method} lacks a required member, or has one of the wrong type")
+        return invalid_params(
+            request, f"params of {request.method} lacks a required member, or has one of the wrong type"
+        )
     route = offers.routes.get((request.method, name))
     if route is not None:
         return route
@@ -97,13 +99,13 @@ def _new_route(
     if target is None:
         if row.kind is TargetKind.RESOURCE and not row.extension:
             return not_found(request, name)
-        return invalid(request, f"Unknown {row.kind.value}: {name}")
+        return invalid_params(request, f"Unknown {row.kind.value}: {name}")
     binding, server_name = target
     if request.method == DIRECTORY and not _reads_directories(binding):
-        return invalid(request, f"the server {binding.server.key} does not support {request.method}")
+        return invalid_params(request, f"the server {binding.server.key} does not support {request.method}")
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
         message = f"the server {binding.server.key} does not support subscriptions, which require Streamable HTTP"
-        return invalid(request, message)
+        return invalid_params(request, message)
     return _make_route(offers, binding, request.method, server_name, metrics)
 
 
@@ -116,7 +118,7 @@ def _make_route(
     recorder = metrics.recorder(method, "", str(key))
     route = request_route(binding, name, recorder, idempotent=row.idempotent, member=row.member if name else "")
     verify = check_of(binding.server, method, name, escapes=escapes)
-    return replace(route, escapes=escapes, uris=offers.names(key), verify=verify)
+    return replace(route, escapes=escapes, uris=offers.uri_names(key), verify=verify)
 
 
 def _reads_directories(binding: ServerBinding) -> bool:
@@ -133,15 +135,15 @@ def not_found(request: McpRequest, uri: str) -> Rejection:
 
 def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
-    misread = _REF.misread(ref, "params.ref")
+    misread = _REF.explain_misread(ref, "params.ref")
     if misread is not None:
-        return invalid(request, misread)
+        return invalid_params(request, misread)
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])
     target = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
     if target is None:
-        return invalid(request, f"Unknown reference: {name}")
+        return invalid_params(request, f"Unknown reference: {name}")
     binding, server_name = target
     ref[member] = Raw(jsonrpc.encode(server_name))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
@@ -152,6 +154,6 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     return route
 
 
-def invalid(request: McpRequest, message: str) -> Rejection:
+def invalid_params(request: McpRequest, message: str) -> Rejection:
     """JSON-RPC error -32602 for invalid params."""
     return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

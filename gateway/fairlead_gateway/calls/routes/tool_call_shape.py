@@ -78,7 +78,7 @@ class ToolCallShape:
             elif name not in self._hidden.names:
                 made[name] = value
                 passed.append(name)
-        misread = self._hidden.misread(passed, _WHERE)
+        misread = self._hidden.explain_misread(passed, _WHERE)
         if misread is not None:
             raise MisnamedArgument(misread)
         for name, value in self._defaults.items():

@@ -78,12 +78,12 @@ def _bound(head: str, server: ServerKey, target: str, request: McpRequest, membe
     sent = request.params
     if request.client_arguments is not None:
         sent = {**sent, "arguments": request.client_arguments}
-    params = {name: _canonical(raw) for name, raw in sent.items() if name not in _UNBOUND and name != member}
+    params = {name: _canonical_json(raw) for name, raw in sent.items() if name not in _UNBOUND and name != member}
     digest = hashlib.blake2b(_encode(params), digest_size=16).hexdigest()
     return f"{head} {server} {request.method} {digest} {target}"
 
 
-def _canonical(raw: Raw) -> Raw:
+def _canonical_json(raw: Raw) -> Raw:
     try:
         return Raw(_encode(_decode(raw)))
     except jsonrpc.UNREADABLE:

@@ -45,7 +45,7 @@ NEVER: Final = float("inf")
 """Deadline of a request that may stay open without limit."""
 
 
-def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
+def subscription_target(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     """The server of a resource, and the resource's URI at that server; None if clients cannot subscribe to it."""
     resource = offers.resource(uri) if len(uri) <= MAX_URI else None
     return None if resource is None or not is_watchable(resource[0].server) else resource

@@ -106,7 +106,7 @@ class TaskSubscriptions:
         if max_tokens is None or self._keeper is None or not notice.ended:
             return notice
         request = McpRequest(modern=True, method=GET, id=b"0", params={}, session=None)
-        params = await self._keeper.of_task(exchange.identity, request, route, max_tokens, notice.params)
+        params = await self._keeper.shorten_task_result(exchange.identity, request, route, max_tokens, notice.params)
         return notice._replace(params=bytes(params))
 
     def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
@@ -199,7 +199,7 @@ class _TaskWatch:
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
         request = UpstreamRequest(upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes)
-        request.instance = pod
+        request.affinity_tag = pod
         request.listens = True
         with contextlib.suppress(McpError):
             await result_as(route.binding, listener.exchange.identity, request, self._take_notification)

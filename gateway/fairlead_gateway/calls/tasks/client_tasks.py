@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.results.outputs import check_output
 from fairlead_gateway.calls.routes.routing import task_route
-from fairlead_gateway.calls.routes.targets import invalid
+from fairlead_gateway.calls.routes.targets import invalid_params
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.translation.errors import detail_of
@@ -83,19 +83,19 @@ class ClientTasks:
         try:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
-            return invalid(request, "params.taskId must be a string")
+            return invalid_params(request, "params.taskId must be a string")
         task = self.ids.open(sealed, identity)
         if task is None and methods.TASKS not in view.resources.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
         route = None if task is None else route_of(self.metrics, view, task, request.method)
         if task is None or route is None:
-            return invalid(request, UNKNOWN)
+            return invalid_params(request, UNKNOWN)
         params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
         if "inputResponses" in params:
             try:
                 responses = _decode_members(params["inputResponses"])
             except jsonrpc.UNREADABLE:
-                return invalid(request, "params.inputResponses must be an object")
+                return invalid_params(request, "params.inputResponses must be an object")
             params["inputResponses"] = Raw(_rekey(responses, sealed, task.id))
         request.params = params
         return route
@@ -136,7 +136,7 @@ class ClientTasks:
         sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
             self.open_tasks.add(agent_of(exchange), sealed, task.ttl_ms)
-        return _rename(jsonrpc.decode_object(result), task, sealed, route)
+        return _with_sealed_ids(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
         """The answer to a request about a task, with the sealed id in place of the server's.
@@ -153,7 +153,7 @@ class ClientTasks:
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
             self.open_tasks.remove(agent, ref.sealed)
-        return _rename(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
         """Refusal of a call to a tool that always creates a task, if the agent or the server has reached its limit.
@@ -206,7 +206,7 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    params = _rename(members, task, route.task.sealed, route)
+    params = _with_sealed_ids(members, task, route.task.sealed, route)
     if route.uris is not None:
         params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
     return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
@@ -232,7 +232,7 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     return TaskNotice(params, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 
-def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
+def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
     members["taskId"] = Raw(jsonrpc.encode(sealed))
     server_id = task.task_id if route.task is None else route.task.id
     if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
@@ -241,7 +241,7 @@ def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -
         members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
-        result = _strict(task.result if ref.shape is None else _reshape(ref.shape, task.result))
+        result = _conform(task.result if ref.shape is None else _reshape(ref.shape, task.result))
         members["result"] = Raw(
             check_output(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result
         )
@@ -253,7 +253,7 @@ def _reshape(shape: CallShape, result: Raw) -> Raw:
     return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if shown is None else shown
 
 
-def _strict(result: Raw) -> bytes | Raw:
+def _conform(result: Raw) -> bytes | Raw:
     try:
         return tool_results.conform(result)
     except jsonrpc.UNREADABLE as error:
@@ -271,7 +271,7 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
     return {**members, "_meta": Raw(jsonrpc.encode(meta))}
 
 
-def declaring(declared: bytes | None) -> bytes:
+def with_tasks_extension(declared: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with the tasks extension added."""
     return capabilities.add_extension(declared, methods.TASKS)
 

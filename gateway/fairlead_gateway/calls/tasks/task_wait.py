@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.routes.routing import name_lines
-from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, declaring
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, with_tasks_extension
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import Exchange
 from fairlead_gateway.core.route import Route
@@ -51,7 +51,7 @@ class ServerTask(NamedTuple):
     def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None, identity: Identity) -> ServerTask:
         """The task in a `tools/call` result. Raises NotMcp if the result is not a task."""
         task_id, pod = affinity.split(server_tasks.read(created).task_id)
-        return cls(route, task_id, pod, declaring(capabilities), identity)
+        return cls(route, task_id, pod, with_tasks_extension(capabilities), identity)
 
     def request(self, client: eras.Client, method: str, params: jsonrpc.RawObject, deadline: float) -> UpstreamRequest:
         """A request of the gateway itself about the task, addressed to the task's pod."""
@@ -60,7 +60,7 @@ class ServerTask(NamedTuple):
         ident = self.route.binding.upstream.next_id()
         request = UpstreamRequest(ident, method, body, deadline, self.route.max_bytes)
         request.name_lines = name_lines(self.id)
-        request.instance = self.pod
+        request.affinity_tag = self.pod
         return request
 
     async def result_of(self, request: UpstreamRequest) -> Raw:
@@ -106,8 +106,8 @@ class TaskWait:
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the server's task requests input by a message that cannot be read") from error
         self._on_questions()
-        asking = round_trips.InputRequired(questions=questions)
-        return await round_trips.ask_client(self._relay, asking, self.seconds_left())
+        input_required = round_trips.InputRequired(questions=questions)
+        return await round_trips.ask_client(self._relay, input_required, self.seconds_left())
 
     def report_status(self, status: str) -> None:
         self._report(status)

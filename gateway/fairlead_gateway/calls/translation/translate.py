@@ -24,7 +24,7 @@ from fairlead_mcp.server_tasks import RESULT_TYPE
 
 CALL: Final = "tools/call"
 COMPLETE: Final = b'"complete"'
-_COPIED: Final = 64 << 10
+_VIEW_BYTES: Final = 64 << 10
 """Size in bytes from which copying a result takes longer than making a view of it."""
 INPUT_REQUIRED: Final = "input_required"
 _decode_progress: Final = msgspec.json.Decoder(Progress).decode
@@ -33,7 +33,7 @@ _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 class TranslatedResult:
     """A raw result in the client's era, and its kind: a success, a tool error, a task, or a request for input."""
 
-    __slots__ = ("is_error", "is_task", "left_out", "mended", "needs_input", "result")
+    __slots__ = ("is_error", "is_task", "lacks_structured", "mended", "needs_input", "result")
 
     def __init__(self, result: bytes | Raw, is_error: bool, needs_input: bool = False, is_task: bool = False) -> None:
         self.result = result
@@ -43,7 +43,7 @@ class TranslatedResult:
         """Whether the result is a task (SEP-2663)."""
         self.mended = ""
         """Defect of the server's result that was repaired, because clients would reject it; empty if there was none."""
-        self.left_out = False
+        self.lacks_structured = False
         """Whether `structuredContent` was removed, because the client's revision does not allow its type."""
 
 
@@ -140,7 +140,7 @@ def result(
     if defect:
         # 2026-07-28 allows structured content of any type, so for a modern server this is not a defect
         outcome.mended = "" if from_modern and defect.endswith("`$.structuredContent`") else defect
-        outcome.left_out = left_out
+        outcome.lacks_structured = left_out
     return outcome
 
 
@@ -185,7 +185,7 @@ def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
 def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
     """Add `resultType` and `_meta` to a result that has neither, without parsing it (the common case)."""
     name = eras.META_SERVER_INFO.encode()
-    if len(raw) > _COPIED:
+    if len(raw) > _VIEW_BYTES:
         comma = b"," if b'"' in raw else b""
         added = b'%b"resultType":"complete","_meta":{"%b":%b}}' % (comma, name, server_info)
         return b"".join((memoryview(raw)[: raw.rindex(b"}")], added))

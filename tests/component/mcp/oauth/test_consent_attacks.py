@@ -311,7 +311,7 @@ async def test_redirects_are_not_followed(path: str) -> None:
 
         grant, _ = await world.sign_in("alice")
         world.issuer.answer[path] = answer
-        await world.store.delete(next(key for key, _ in await world.store.everything() if not key.person))
+        await world.store.delete(next(key for key, _ in await world.store.all_grants() if not key.person))
         assert path != "/revoke" or not await world.flow.revoke(grant)
         if path != "/revoke":
             with pytest.raises(GrantFailed, match="redirects") as failed:

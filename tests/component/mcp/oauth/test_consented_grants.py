@@ -157,9 +157,9 @@ async def test_token_of_a_consent_that_was_just_finished_is_used_at_once() -> No
         assert (await failure(world, "alice")).cause == SIGN_IN_REQUIRED
         _, token = await world.sign_in("alice")
         world.source.adopt(b"alice", token)
-        assert world.source.cached(world.person("alice")) == token
+        assert world.source.find_cached(world.person("alice")) == token
         assert await world.source.obtain(world.person("alice")) == token
-        assert world.source.cached(world.person("bob")) is None
+        assert world.source.find_cached(world.person("bob")) is None
     assert world.issuer.requests_of("refresh_token") == []
 
 
@@ -337,7 +337,7 @@ async def test_person_without_a_refresh_token_signs_in_when_the_access_token_end
         grant, token = await world.sign_in("alice")
         world.source.adopt(b"alice", token)
         await world.source.review(b"alice")
-        assert world.source.cached(world.person("alice")) == token
+        assert world.source.find_cached(world.person("alice")) == token
         world.later(400)
         error = await failure(world, "alice")
     assert grant.refresh_token == ""

@@ -92,7 +92,7 @@ async def test_store_that_is_away_stops_no_call_with_a_cached_token() -> None:
         assert await world.source.obtain(world.person("alice")) == token
         with pytest.raises(GrantStoreError):
             await world.source.review(b"alice")
-        assert world.source.cached(world.person("alice")) == token
+        assert world.source.find_cached(world.person("alice")) == token
         error = await failure(world, "bob")
         world.store.away = False
         world.later(60)

@@ -89,7 +89,7 @@ async def test_issuer_of_the_settings_is_discovered_at_each_of_its_places() -> N
             provider.metadata_paths = (path,)
             async with source_of_tokens(provider, issuer=provider.url) as source:
                 await source.obtain(GATEWAY)
-                await source.obtain(GATEWAY, refused=source.cached(GATEWAY))
+                await source.obtain(GATEWAY, refused=source.find_cached(GATEWAY))
             paths = [request.path for request in provider.received]
             assert paths.count(path) == 1
             assert paths[-2:] == ["/realms/a/token"] * 2

@@ -51,6 +51,6 @@ async def test_scopes_that_a_401_names_and_nobody_grants_are_given_up_and_never_
         for first in range(0, 300, 60):
             tools.later(6)
             many = Challenge("invalid_token", tuple(f"s{number}" for number in range(first, first + 60)))
-            await tools.source.obtain(alice, refused=tools.source.cached(alice), challenge=many)
+            await tools.source.obtain(alice, refused=tools.source.find_cached(alice), challenge=many)
         requested = [dict(request).get("scope", "").split() for request in tools.provider.requests]
         assert max(len(scopes) for scopes in requested) <= MAX_SCOPES

@@ -59,7 +59,7 @@ async def test_grants_succeed_with_each_client_authentication(grant: str, method
         assert (claims["client_id"], claims["scope"]) == (CLIENT, "read write")
         assert token.scopes == {"read", "write"}
         assert token.header_line == f"Authorization: Bearer {token.value}\r\n".encode()
-        assert tools.source.cached(tools.person("alice")) is token
+        assert tools.source.find_cached(tools.person("alice")) is token
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ async def test_subject_token_for_another_audience_gets_no_token() -> None:
 async def test_client_credentials_are_one_token_for_all_persons() -> None:
     async with world(CLIENT_CREDENTIALS) as tools:
         token = await tools.source.obtain(tools.person("alice"))
-        assert tools.source.cached(tools.person("bob")) is token
-        assert tools.source.cached(GATEWAY) is token
+        assert tools.source.find_cached(tools.person("bob")) is token
+        assert tools.source.find_cached(GATEWAY) is token
         assert (tools.request_count, tools.provider.tokens_by_person[""]) == (1, 1)
 
 
@@ -130,7 +130,7 @@ async def test_token_never_outlives_the_subject_token() -> None:
         token = await tools.source.obtain(alice)
         assert token.expires_at == alice.expires_at
         tools.later(91)
-        assert tools.source.cached(alice) is None
+        assert tools.source.find_cached(alice) is None
         tools.later(10)
         assert (await tools.failure(alice)).cause == SUBJECT_TOKEN_EXPIRED
 
@@ -138,12 +138,12 @@ async def test_token_never_outlives_the_subject_token() -> None:
 async def test_newer_subject_token_of_a_person_keeps_the_cached_token_while_both_are_valid() -> None:
     async with world() as tools:
         token = await tools.source.obtain(tools.person("alice", 600))
-        assert tools.source.cached(tools.person("alice", 5_000)) is token
+        assert tools.source.find_cached(tools.person("alice", 5_000)) is token
         shorter = tools.person("alice", 50)
-        assert tools.source.cached(shorter) is token
+        assert tools.source.find_cached(shorter) is token
         tools.later(51)
-        assert tools.source.cached(shorter) is None
-        assert tools.source.cached(tools.person("alice", 600)) is token
+        assert tools.source.find_cached(shorter) is None
+        assert tools.source.find_cached(tools.person("alice", 600)) is token
 
 
 @pytest.mark.parametrize("offset", [120, -120])
@@ -176,7 +176,7 @@ async def test_200_calls_of_a_person_after_expiry_are_one_grant() -> None:
     async with world() as tools:
         await tools.source.obtain(tools.person("alice", 5_000))
         tools.later(290)
-        assert tools.source.cached(tools.person("alice", 5_000)) is None
+        assert tools.source.find_cached(tools.person("alice", 5_000)) is None
         tokens = await asyncio.gather(*(tools.source.obtain(tools.person("alice", 5_000 + n)) for n in range(200)))
         assert len({token.value for token in tokens}) == 1
         assert tools.provider.tokens_by_person["alice"] == 2
@@ -320,7 +320,7 @@ async def test_demand_for_more_scopes_gets_their_union_which_is_remembered_for_t
         demand = Challenge("insufficient_scope", ("write",))
         wide = await asyncio.gather(*(tools.source.obtain(alice, refused=narrow, challenge=demand) for _ in range(9)))
         assert wide[0].scopes == {"read", "write"}
-        assert tools.source.cached(alice) is wide[0]
+        assert tools.source.find_cached(alice) is wide[0]
         assert tools.request_count == 2
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read", "write"}
@@ -343,7 +343,7 @@ async def test_demanded_scopes_that_the_person_does_not_get_leave_the_token_as_i
         token = await tools.source.obtain(alice)
         demand = Challenge("insufficient_scope", ("root",))
         assert (await tools.failure(alice, refused=token, challenge=demand)).cause == INVALID_SCOPE
-        assert tools.source.cached(alice) is token
+        assert tools.source.find_cached(alice) is token
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read"}
 
@@ -393,7 +393,7 @@ async def test_server_that_demands_other_scopes_each_time_is_refused_at_the_limi
 
 async def test_settings_without_their_secret_are_an_error_of_each_call_and_not_of_the_start() -> None:
     async with world(credential=Credential()) as tools:
-        assert tools.source.cached(tools.person("alice")) is None
+        assert tools.source.find_cached(tools.person("alice")) is None
         for _ in range(2):
             error = await tools.failure(tools.person("alice"))
             assert (error.cause, "secretRef" in str(error)) == (CONFIGURATION, True)
@@ -483,10 +483,10 @@ async def test_forgotten_person_gets_a_new_token_even_from_a_grant_in_progress()
         tools.source.forget(b"alice")
         tools.provider.hold["alice"].set()
         await running
-        assert tools.source.cached(tools.person("alice")) is None
+        assert tools.source.find_cached(tools.person("alice")) is None
         await tools.source.obtain(tools.person("alice"))
         tools.source.forget(b"alice")
-        assert tools.source.cached(tools.person("alice")) is None
+        assert tools.source.find_cached(tools.person("alice")) is None
 
 
 async def test_closed_source_fails_its_callers_and_leaves_no_task() -> None:

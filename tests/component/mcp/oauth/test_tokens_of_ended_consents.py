@@ -26,7 +26,7 @@ async def test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobo
         assert await world.grant("alice") is None
         if rotates:  # otherwise, the deletion has revoked its refresh token
             assert world.issuer.consent_of("alice").ended, "the refresh token that nobody has any more is revoked"
-        assert world.source.cached(world.person("alice")) is None
+        assert world.source.find_cached(world.person("alice")) is None
     assert failed.value.cause == SIGN_IN_REQUIRED
 
 
@@ -51,17 +51,17 @@ async def test_tokens_are_forgotten_with_their_consent_and_not_with_a_renewal_of
         token = await here.obtain(world.person("alice"))
         await there.obtain(world.person("alice"))
         await here.review(b"alice")
-        assert here.cached(world.person("alice")) == token
+        assert here.find_cached(world.person("alice")) == token
         world.later(1)
         _, fresh = await world.sign_in("alice")
         there.adopt(b"alice", fresh)
         await here.review(b"alice")
         await there.review(b"alice")
-        assert here.cached(world.person("alice")) is None
-        assert there.cached(world.person("alice")) == fresh
+        assert here.find_cached(world.person("alice")) is None
+        assert there.find_cached(world.person("alice")) == fresh
         await world.store.delete(world.key("alice"))
         await there.review(b"alice")
-        assert there.cached(world.person("alice")) is None
+        assert there.find_cached(world.person("alice")) is None
 
 
 async def test_token_of_a_sign_in_ends_with_another_one_before_the_store_was_asked_about_the_first() -> None:
@@ -71,7 +71,7 @@ async def test_token_of_a_sign_in_ends_with_another_one_before_the_store_was_ask
         world.later(1)
         await world.sign_in("alice")
         await world.source.review(b"alice")
-        assert world.source.cached(world.person("alice")) is None
+        assert world.source.find_cached(world.person("alice")) is None
 
 
 async def test_token_of_a_sign_in_outlasts_an_answer_of_the_store_that_is_older() -> None:
@@ -88,7 +88,7 @@ async def test_token_of_a_sign_in_outlasts_an_answer_of_the_store_that_is_older(
         world.source.adopt(b"alice", fresh, grant)
         held.set()
         await review
-        assert world.source.cached(world.person("alice")) == fresh
+        assert world.source.find_cached(world.person("alice")) == fresh
 
 
 async def test_a_change_of_a_grant_that_was_never_used_here_reads_nothing() -> None:
@@ -109,4 +109,4 @@ async def test_consents_of_more_persons_than_tokens_are_cached_for_are_not_remem
             await world.sign_in(name)
             await world.source.obtain(world.person(name))
         await world.source.review(b"alice")
-        assert world.source.cached(world.person("bob")) is not None
+        assert world.source.find_cached(world.person("bob")) is not None

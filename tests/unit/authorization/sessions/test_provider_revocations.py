@@ -10,6 +10,7 @@ import pytest
 from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
 from fairlead_authorization.sessions.provider_revocations import MAX_WAITING, ProviderRevocations
 from fairlead_authorization.sessions.session import SessionRefused
+from fairlead_authorization.sessions.session_ends import PREFIX
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
 from fairlead_mcp.oauth.stored_grant import StoredGrant
 from sessionworld import ISSUER, TIMES, Replica, SessionWorld, key_of, person
@@ -21,14 +22,14 @@ class Provider:
 
     def __init__(self) -> None:
         self.revoked: list[str] = []
-        self.takes = True
-        self.free = asyncio.Event()
-        self.free.set()
+        self.accepts_revocations = True
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def revoke(self, grant: StoredGrant) -> bool:
-        await self.free.wait()
+        await self.may_answer.wait()
         self.revoked.append(grant.refresh_token)
-        return self.takes
+        return self.accepts_revocations
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def provider() -> Provider:
 async def revocations(replica: Replica, provider: Provider) -> AsyncIterator[ProviderRevocations]:
     replica.revocations.start(provider.revoke)
     yield replica.revocations
-    provider.free.set()
+    provider.may_answer.set()
     await replica.revocations.aclose()
 
 
@@ -95,7 +96,7 @@ async def test_a_provider_that_has_ended_the_access_is_not_asked_again(
 
 
 @pytest.mark.usefixtures("revocations")
-async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_answer(
+async def test_if_a_refresh_returns_another_person_the_new_refresh_token_is_revoked(
     world: SessionWorld, replica: Replica, provider: Provider
 ) -> None:
     issued = await replica.sign_in()
@@ -106,15 +107,15 @@ async def test_another_person_in_the_answer_is_revoked_with_the_token_of_the_ans
     assert provider.revoked == ["g0.1"]
 
 
-async def test_a_person_with_another_session_by_the_provider_keeps_the_grant(
+async def test_a_token_is_not_revoked_while_the_person_has_another_session_with_the_provider(
     revocations: ProviderRevocations, replica: Replica, provider: Provider
 ) -> None:
     first, second = await replica.sign_in(), await replica.sign_in()
     await replica.sign_ins.end(key_of(), first.session.id)
-    await revocations.aclose()
+    await revocations.aclose()  # waits for the revocations that are queued; later ones are still made
     await replica.sign_ins.end(key_of(), second.session.id)
     await eventually(lambda: provider.revoked)
-    assert provider.revoked == ["g1.0"], "the provider may have ended both by the first"
+    assert provider.revoked == ["g1.0"], "a revocation of g0.0 could have ended the second session at the provider too"
 
 
 @pytest.mark.usefixtures("revocations")
@@ -131,12 +132,12 @@ async def test_a_session_without_a_refresh_token_has_nothing_to_revoke(replica: 
 async def test_a_sign_out_does_not_wait_for_the_provider(
     replica: Replica, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    provider.free.clear()
-    provider.takes = False
+    provider.may_answer.clear()
+    provider.accepts_revocations = False
     issued = await replica.sign_in()
     assert await replica.sign_ins.end(key_of(), issued.session.id) is not None
     assert provider.revoked == []
-    provider.free.set()
+    provider.may_answer.set()
     await eventually(lambda: f"was not revoked at {ISSUER}" in caplog.text)
 
 
@@ -148,13 +149,14 @@ async def test_revocations_that_wait_are_bounded_and_made_at_the_end(
     assert stored is not None
     await replica.sign_ins.end(key_of(), issued.session.id)
     await eventually(lambda: provider.revoked)
-    provider.free.clear()
-    ((key, _),) = [each for each in await replica.store.of_person(b"") if each[0].server.startswith("ended:")]
+    provider.may_answer.clear()
+    # the key could be any: it is that of the record which remembers the end of the session
+    ((end_key, _),) = [each for each in await replica.store.of_person(b"") if each[0].server.startswith(PREFIX)]
     for _ in range(MAX_WAITING):
-        revocations.add(key._replace(person=key_of()), stored)
+        revocations.add(end_key._replace(person=key_of()), stored)
     assert "was not revoked" not in caplog.text
-    revocations.add(key._replace(person=key_of()), stored)
+    revocations.add(end_key._replace(person=key_of()), stored)
     assert f"{MAX_WAITING} others wait" in caplog.text
-    provider.free.set()
+    provider.may_answer.set()
     await revocations.aclose()
     assert len(provider.revoked) == 1 + MAX_WAITING

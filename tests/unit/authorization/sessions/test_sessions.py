@@ -46,9 +46,9 @@ async def refusal_of(replica: Replica, code: str, client_id: str = CLIENT.id) ->
 
 async def test_a_session_goes_from_the_sign_in_to_its_first_refresh_token(replica: Replica) -> None:
     begun = await replica.begin_session()
-    assert await replica.sessions.waiting(person(), begun.session.id) == begun
+    assert await replica.sessions.find_waiting(person(), begun.session.id) == begun
     issued = await replica.sessions.redeem(await replica.sessions.issue_code(begun), CLIENT.id)
-    assert await replica.sessions.waiting(person(), begun.session.id) is None
+    assert await replica.sessions.find_waiting(person(), begun.session.id) is None
     assert (issued.session.person, issued.session.access) == (person(), ACCESS)
     assert (issued.session.agent, issued.session.began_at) == (CLIENT.agent, NOW)
     assert [each.id for each in await replica.sign_ins.of(key_of())] == [issued.session.id]
@@ -56,7 +56,7 @@ async def test_a_session_goes_from_the_sign_in_to_its_first_refresh_token(replic
 
 async def test_a_session_of_somebody_else_does_not_wait_for_a_person(replica: Replica) -> None:
     begun = await replica.begin_session("ada")
-    assert await replica.sessions.waiting(person("ben"), begun.session.id) is None
+    assert await replica.sessions.find_waiting(person("ben"), begun.session.id) is None
 
 
 async def test_sessions_and_consents_are_not_accounts_at_servers(replica: Replica) -> None:
@@ -80,7 +80,7 @@ async def test_texts_of_records_show_no_secret(replica: Replica) -> None:
 async def test_a_sign_in_that_waits_too_long_is_over(world: SessionWorld, replica: Replica) -> None:
     begun = await replica.begin_session()
     world.later(WAITING_SECONDS)
-    assert await replica.sessions.waiting(person(), begun.session.id) is None
+    assert await replica.sessions.find_waiting(person(), begun.session.id) is None
     with pytest.raises(SessionRefused, match="taken too long"):
         await replica.sessions.issue_code(begun)
 
@@ -274,12 +274,12 @@ async def test_sessions_and_consents_that_are_over_are_deleted(world: SessionWor
     expired = ExpiredSessions(replica.store, replica.ends, world.clock)
     world.later(WAITING_SECONDS)
     await expired.check()
-    left = {key.server.partition(":")[0] for key, _ in await replica.store.everything()}
+    left = {key.server.partition(":")[0] for key, _ in await replica.store.all_grants()}
     assert left == {"session", "consent", "token-keys"}
     assert await replica.store.of_person(key_of()) == []
     world.later(366 * 86_400)
     await expired.check()
-    assert [key for key, _ in await replica.store.everything()] == [GrantKey(b"", "token-keys")]
+    assert [key for key, _ in await replica.store.all_grants()] == [GrantKey(b"", "token-keys")]
 
 
 class _AwayStore(MemoryGrants):

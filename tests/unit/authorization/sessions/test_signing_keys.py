@@ -104,7 +104,7 @@ async def test_replicas_that_start_at_once_have_the_same_keys() -> None:
     replicas = [keys_of(store, clock) for _ in range(4)]
     signers = await asyncio.gather(*(replica.signer() for replica in replicas))
     assert len({signer.id for signer in signers}) == 1
-    assert len(await store.everything()) == 1
+    assert len(await store.all_grants()) == 1
 
 
 async def test_a_replica_finds_a_key_that_another_one_has_made() -> None:

@@ -21,7 +21,7 @@ class FullStore(MemoryGrants):
 
 
 async def records(store: MemoryGrants) -> int:
-    return sum(key.server.startswith(PREFIX) for key, _ in await store.everything())
+    return sum(key.server.startswith(PREFIX) for key, _ in await store.all_grants())
 
 
 async def test_assertion_is_good_once_over_all_replicas() -> None:

@@ -27,7 +27,7 @@ RESULTS: list[dict[str, Any]] = json.loads((GOLDEN / "results.json").read_text()
 class Renamed(Names):
     """The tool names in the golden messages."""
 
-    def original(self, safe: str) -> str | None:
+    def original_name(self, safe: str) -> str | None:
         return {"files_read_file_1a2b3c4d": "files/read file", ORIGINALS[0]: ORIGINALS[0]}.get(safe)
 
 

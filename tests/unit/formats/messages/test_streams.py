@@ -189,7 +189,7 @@ def test_the_old_function_call_streams_too() -> None:
 
 def test_names_are_mapped_back_as_in_whole_messages() -> None:
     names = Names(["files/read file"])
-    safe = names.safe("files/read file")
+    safe = names.safe_name("files/read file")
     calls = run(message_format("openai").assembler(names), [chat(piece(0, "{}", "a", safe)), chat(finish="tool_calls")])
     assert calls == [("a", "files/read file", {})]
 

@@ -36,7 +36,7 @@ class Turn:
     """A turn of several rounds, as the gateway has it after the last round."""
 
     def __init__(self, rounds: Sequence[ScriptedTurn], *, shows: bool) -> None:
-        self.answers = [AnthropicAnswer(AnthropicApi().whole(each, n, {})) for n, each in enumerate(rounds, 1)]
+        self.answers = [AnthropicAnswer(AnthropicApi().whole_body(each, n, {})) for n, each in enumerate(rounds, 1)]
         self.stream = AnthropicStream({"theirs"})
         for each in self.answers:
             each.mark = self.stream.mark

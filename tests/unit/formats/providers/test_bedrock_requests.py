@@ -32,7 +32,9 @@ def provider_request(
     """The request to the provider for a client's request in Bedrock's format."""
     read = BEDROCK.read(json.dumps(body).encode(), CLAUDE, stream=False)
     tools = [INJECTED] if injected else []
-    written: dict[str, Any] = json.loads(read.body(ModelRound(CLAUDE, injected=tools, first=first, last=last)))
+    written: dict[str, Any] = json.loads(
+        read.body(ModelRound(CLAUDE, injected_tools=tools, sends_forced_choice=first, forbids_calls=last))
+    )
     return written
 
 

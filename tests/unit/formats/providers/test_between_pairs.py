@@ -28,7 +28,7 @@ CHAT_REQUEST: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "con
 def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The request to a model for a client of Chat Completions, and the losses."""
     read = pair(CHAT, provider).read(json.dumps(CHAT_REQUEST | members).encode())
-    body: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
+    body: dict[str, Any] = json.loads(read.body(ModelRound(model, requests_usage=True)))
     return body, [*(read.losses or ())]
 
 
@@ -84,7 +84,7 @@ def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, An
 )
 def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": CHAT_REQUEST["messages"]}).encode()
-    out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, usage=True)))
+    out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, requests_usage=True)))
     assert {name for name in out if name.startswith("max")} == {member}
 
 
@@ -100,7 +100,7 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
     ).encode()
     for model, told in (("gpt-4o", False), ("gpt-5", True), ("our-qwen", True)):
         read = pair(ANTHROPIC, provider).read(body)
-        out = json.loads(read.body(ModelRound(model, usage=True)))
+        out = json.loads(read.body(ModelRound(model, requests_usage=True)))
         assert ("reasoning" in out or "reasoning_effort" in out) == told
         assert [*(read.losses or ())] == ([] if told else ["reasoning"])
 
@@ -146,7 +146,7 @@ def test_an_effort_is_a_thinking_level_that_the_model_of_gemini_has_or_a_budget_
 def test_a_budget_of_messages_is_a_thinking_level_for_gemini_3_beside_its_thoughts() -> None:
     thinking = {"type": "enabled", "budget_tokens": 5000}
     request = json.dumps({**CHAT_REQUEST, "max_tokens": 9000, "thinking": thinking}).encode()
-    out = json.loads(pair(ANTHROPIC, GEMINI_EVENTS).read(request).body(ModelRound("gemini-3-pro", usage=True)))
+    out = json.loads(pair(ANTHROPIC, GEMINI_EVENTS).read(request).body(ModelRound("gemini-3-pro", requests_usage=True)))
     assert out["generationConfig"]["thinkingConfig"]["thinkingLevel"] == "HIGH"
     assert "thinkingBudget" not in out["generationConfig"]["thinkingConfig"]
 
@@ -165,7 +165,7 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     }
     wire = pair(GEMINI_EVENTS, ANTHROPIC)
     read = wire.read(json.dumps(body).encode(), "m", False)
-    out = json.loads(read.body(ModelRound("m", usage=True)))
+    out = json.loads(read.body(ModelRound("m", requests_usage=True)))
     (name,) = read.tool_names
     assert name != "our.find"
     assert out["tools"][0]["name"] == out["tool_choice"]["name"] == out["messages"][1]["content"][0]["name"] == name

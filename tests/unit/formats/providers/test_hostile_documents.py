@@ -30,11 +30,11 @@ REQUESTS: dict[str, tuple[WireFormat, Any]] = {
     "bedrock": (BEDROCK, {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}),
 }
 DOCUMENTS: dict[str, Callable[[], bytes]] = {
-    "chat": lambda: ChatApi().whole(TURN, 1, {}),
-    "responses": lambda: ResponsesApi().whole(TURN, 1, {}),
-    "anthropic": lambda: AnthropicApi().whole(TURN, 1, {}),
-    "gemini": lambda: GeminiApi().whole(TURN, 1, {}),
-    "bedrock": lambda: BedrockApi().whole(TURN, 1, {}),
+    "chat": lambda: ChatApi().whole_body(TURN, 1, {}),
+    "responses": lambda: ResponsesApi().whole_body(TURN, 1, {}),
+    "anthropic": lambda: AnthropicApi().whole_body(TURN, 1, {}),
+    "gemini": lambda: GeminiApi().whole_body(TURN, 1, {}),
+    "bedrock": lambda: BedrockApi().whole_body(TURN, 1, {}),
 }
 ODD: list[Any] = [None, 7, "text", [], {}, [None], [[]], {"type": 1}, "\ud800"]
 

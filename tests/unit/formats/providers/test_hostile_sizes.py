@@ -149,7 +149,7 @@ def allowed_servers(n: int) -> Callable[[], object]:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "s"}] * n}
     body = encode(input="x", tools=[tool], tool_choice=choice)
     ours = [json.dumps({"type": "function", "name": f"demo__f{i}"}).encode() for i in range(n)]
-    return lambda: RESPONSES.read(body).body(ModelRound("m", injected=ours))
+    return lambda: RESPONSES.read(body).body(ModelRound("m", injected_tools=ours))
 
 
 @pytest.mark.parametrize("work", [kept_results, allowed_servers])
@@ -163,7 +163,9 @@ def test_each_function_of_a_server_is_allowed_one_time() -> None:
     entries = [{"type": "mcp", "server_label": "s", "name": "b"}, {"type": "mcp", "server_label": "s"}]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [*entries, {"type": "web_search"}, *entries]}
     ours = [json.dumps({"type": "function", "name": f"demo__{name}"}).encode() for name in "ab"]
-    body = RESPONSES.read(encode(input="x", tools=[tool], tool_choice=choice)).body(ModelRound("m", injected=ours))
+    body = RESPONSES.read(encode(input="x", tools=[tool], tool_choice=choice)).body(
+        ModelRound("m", injected_tools=ours)
+    )
     names = [tool.get("name") for tool in json.loads(body)["tool_choice"]["tools"]]
     assert names == ["demo__b", "demo__a", None]
 

@@ -76,7 +76,7 @@ class Exchange:
     ) -> None:
         wire = FORMATS[client] if client == provider else pair(FORMATS[client], FORMATS[provider])
         request = wire.read(json.dumps(REQUESTS[client]).encode(), "m", stream)
-        sent = json.loads(request.body(ModelRound("m", usage=True)))
+        sent = json.loads(request.body(ModelRound("m", requests_usage=True)))
         api, tools = APIS[provider], frozenset(client_tools)
         if stream:
             streamed = wire.stream(request, tools)
@@ -87,7 +87,7 @@ class Exchange:
             self.written: Any = [json.loads(data) for data in parsed if data != b"[DONE]"]
             self.calls, self.reason = STREAMED[client](self.written)
         else:
-            answer = wire.answer(api.whole(turn, 1, sent), request)
+            answer = wire.answer(api.whole_body(turn, 1, sent), request)
             self.message = answer.message
             self.written = json.loads(answer.write(LoopResult(client_tools=tools)))
             self.calls, self.reason = WHOLE[client](self.written)
@@ -234,7 +234,7 @@ def test_arguments_of_an_eager_tool_flow_as_the_model_writes_them(provider: str)
 def test_a_truncated_answer_that_programs_read_has_no_call_without_arguments(provider: str) -> None:
     arguments: Any = {} if provider == "gemini" else ""
     turn = ScriptedTurn("", [ScriptedCall("a", {"q": 1}), ScriptedCall("b", arguments)], finish_reason=LENGTH[provider])
-    answer = json.loads(APIS[provider].whole(turn, 1, {"model": "m"}))
+    answer = json.loads(APIS[provider].whole_body(turn, 1, {"model": "m"}))
     complete, truncated = message_format(FORMATS[provider].name).parse_calls(answer)
     assert complete.arguments == {"q": 1}
     assert not truncated.valid

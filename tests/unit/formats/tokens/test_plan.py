@@ -168,7 +168,7 @@ def test_a_route_without_a_model_is_refused() -> None:
 
 
 def test_the_stricter_of_two_limits_counts() -> None:
-    both = PlanLimits(max_tools=5, reserved_output=10).within(
+    both = PlanLimits(max_tools=5, reserved_output=10).combine_with(
         PlanLimits(max_tools=3, tool_tokens=7, reserved_output=20)
     )
     assert both == PlanLimits(3, 7, 20, shorten=False, reserved_floor=20)
@@ -176,9 +176,9 @@ def test_the_stricter_of_two_limits_counts() -> None:
 
 def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -> None:
     reserved = PlanLimits(reserved_output=30)
-    answer = plan_refusal([model("a", 100)], tools(80), limits=reserved.within(PlanLimits(reserved_output=10)))
+    answer = plan_refusal([model("a", 100)], tools(80), limits=reserved.combine_with(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
-    answer = plan_refusal([model("a", 100)], tools(95), limits=reserved.within(PlanLimits(reserved_output=10)))
+    answer = plan_refusal([model("a", 100)], tools(95), limits=reserved.combine_with(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
 
 

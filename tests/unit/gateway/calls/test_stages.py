@@ -239,9 +239,9 @@ def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() ->
         assert each.call.cache_key is not None
         each._look_up(each.call.cache_key)
     first, second, other = calls
-    assert first._key is not None
-    assert (second._following, second._key) == (first._key, None)
-    assert other._key not in (None, first._key)
+    assert first._cache_key is not None
+    assert (second._followed_key, second._cache_key) == (first._cache_key, None)
+    assert other._cache_key not in (None, first._cache_key)
 
 
 def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:

@@ -140,8 +140,8 @@ async def test_grants_are_listed_for_their_person_and_for_administrators(tmp_pat
         for key in (KEY, OTHER, SOMEBODY):
             await store.write(key, GRANT)
         assert {key for key, _ in await store.of_person(b"local")} == {KEY, OTHER}
-        assert {key for key, _ in await store.everything()} == {KEY, OTHER, SOMEBODY}
-        assert {key for key, _ in await store.everything({OTHER.server})} == {OTHER}
+        assert {key for key, _ in await store.all_grants()} == {KEY, OTHER, SOMEBODY}
+        assert {key for key, _ in await store.all_grants({OTHER.server})} == {OTHER}
 
 
 class _CountingStore(FolderGrantStore):
@@ -195,7 +195,7 @@ async def test_a_writer_that_is_killed_before_the_rename_leaves_the_old_grant(tm
         read = await store.read(KEY)
         assert read is not None
         assert read == (GRANT, version)
-        assert [key for key, _ in await store.everything()] == [KEY]
+        assert [key for key, _ in await store.all_grants()] == [KEY]
         assert await store.write(KEY, GRANT, replaces=version)
         assert not left.exists()
 
@@ -259,7 +259,7 @@ async def test_a_grant_whose_key_is_lost_can_be_replaced_by_a_new_one(tmp_path: 
         for _ in range(2):
             with pytest.raises(UnreadableGrant, match="sign in again"):
                 await store.read(KEY)
-        assert await store.everything() == []
+        assert await store.all_grants() == []
         await store.write(KEY, GRANT)
         assert (await store.read(KEY)) is not None
 
@@ -278,7 +278,7 @@ async def test_a_record_in_the_place_of_another_one_is_refused_and_not_listed(tm
         record_file(tmp_path).rename(record_file(tmp_path, SOMEBODY))
         with pytest.raises(UnreadableGrant, match="somebody else"):
             await store.read(SOMEBODY)
-        assert await store.everything() == []
+        assert await store.all_grants() == []
 
 
 async def test_an_odd_file_costs_only_itself(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ async def test_an_odd_file_costs_only_itself(tmp_path: Path) -> None:
         (tmp_path / f"odd{SUFFIX}").write_bytes(b"{")
         (tmp_path / f"link{SUFFIX}").symlink_to("/etc/passwd")
         (tmp_path / f"folder{SUFFIX}").mkdir()
-        assert [key for key, _ in await store.everything()] == [KEY]
+        assert [key for key, _ in await store.all_grants()] == [KEY]
         record_file(tmp_path).write_bytes(b"{")
         assert await store.read(KEY) is None
         assert await store.write(KEY, GRANT, replaces="")

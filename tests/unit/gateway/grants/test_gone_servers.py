@@ -20,10 +20,10 @@ class AwayGrants(MemoryGrants):
 
     away = False
 
-    async def everything(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
+    async def all_grants(self, servers: Container[str] | None = None) -> Sequence[tuple[GrantKey, StoredGrant]]:
         if self.away:
             raise GrantStoreError("away")
-        return await super().everything(servers)
+        return await super().all_grants(servers)
 
 
 class World:
@@ -37,7 +37,7 @@ class World:
         self.gone = GoneServers(self.store, lambda: self.wanting, lambda: self.served, self.clock)
 
     async def granted_servers(self) -> set[str]:
-        return {key.server for key, _ in await self.store.everything()}
+        return {key.server for key, _ in await self.store.all_grants()}
 
     async def check(self, seconds: float = 0.0) -> None:
         self.clock.now += seconds

@@ -33,7 +33,7 @@ async def remaining_users(days: int, *, after: float) -> list[bytes]:
         await store.write(GrantKey(person, "default/linear"), grant)
     await store.write(GrantKey(b"", "registration:https://as"), StoredGrant("https://as", "c", granted_at=DAY))
     await UnusedGrants(Accounts(store, tokens, unused_days=days), lambda: after * DAY).check()
-    persons = sorted(key.person for key, _ in await store.everything() if key.person)
+    persons = sorted(key.person for key, _ in await store.all_grants() if key.person)
     assert sorted(tokens.forgotten) == [person for person in (b"busy", b"idle") if person not in persons]
     assert await store.read(GrantKey(b"", "registration:https://as")) is not None
     return persons

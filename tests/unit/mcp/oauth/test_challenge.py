@@ -95,4 +95,4 @@ def test_quoted_strings_of_any_text_are_read_back(parameters: dict[str, str]) ->
 )
 def test_only_a_refused_token_has_a_challenge_to_answer(error: McpError, refusal: str) -> None:
     challenge = challenge_of(error)
-    assert ("" if challenge is None else challenge.refusal) == refusal
+    assert ("" if challenge is None else challenge.refusal_reason) == refusal

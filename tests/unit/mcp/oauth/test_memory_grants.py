@@ -43,8 +43,8 @@ async def test_grants_are_listed_for_their_person_and_all_together() -> None:
     await store.write(ALICE, GRANT)
     await store.write(BOB, OTHER)
     assert await store.of_person(b"alice") == [(ALICE, GRANT)]
-    assert await store.everything() == [(ALICE, GRANT), (BOB, OTHER)]
-    assert await store.everything({"nobody's"}) == []
+    assert await store.all_grants() == [(ALICE, GRANT), (BOB, OTHER)]
+    assert await store.all_grants({"nobody's"}) == []
 
 
 async def test_full_store_takes_no_other_person_and_says_so() -> None:

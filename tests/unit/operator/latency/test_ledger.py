@@ -51,7 +51,7 @@ def calls(count: int, milliseconds: float, at: float = 0.0) -> list[Sample]:
 
 
 def publish(ledger: Ledger, now: float) -> list[State]:
-    due = [decode(encode(state)) for state in ledger.due(now, STAMP)]
+    due = [decode(encode(state)) for state in ledger.due_documents(now, STAMP)]
     for state in due:
         assert isinstance(state, State)
         ledger.take_stored(state, now)
@@ -174,8 +174,8 @@ def test_a_document_that_could_not_be_written_is_due_again() -> None:
     figures = ledger()
     figures.add_samples(ROPE, calls(5, 900.0), 0.0)
     figures.decide(0.0)
-    assert len(figures.due(0.0, STAMP)) == 1
-    assert len(figures.due(0.1, STAMP)) == 1
+    assert len(figures.due_documents(0.0, STAMP)) == 1
+    assert len(figures.due_documents(0.1, STAMP)) == 1
 
 
 def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -> None:

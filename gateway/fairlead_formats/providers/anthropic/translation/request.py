@@ -24,7 +24,7 @@ from fairlead_formats.neutral.conversation import (
     OutputSchema,
     SamplingSettings,
     ToolChoice,
-    as_effort,
+    parse_effort,
 )
 from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -77,7 +77,7 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
     thinking, config = members.first("thinking"), members.first("output_config")
     kind = member(thinking, "type")
     budget = member(thinking, "budget_tokens") if kind == "enabled" else None
-    effort = as_effort(member(config, "effort"))
+    effort = parse_effort(member(config, "effort"))
     form = member(config, "format") or members.first("output_format")
     schema = member(form, "schema")
     metadata = RequestMembers(members.first("metadata"), TranslationLosses())

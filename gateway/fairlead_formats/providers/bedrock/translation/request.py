@@ -23,7 +23,7 @@ from fairlead_formats.neutral.conversation import (
     OutputSchema,
     SamplingSettings,
     ToolChoice,
-    as_effort,
+    parse_effort,
 )
 from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -78,7 +78,7 @@ def _settings(members: RequestMembers, losses: TranslationLosses) -> SamplingSet
     thinking = fields.first("thinking", "reasoning_config")
     kind = member(thinking, "type")
     budget = member(thinking, "budget_tokens") if kind == "enabled" else None
-    effort = as_effort(output.first("effort"))
+    effort = parse_effort(output.first("effort"))
     settings = SamplingSettings(
         max_tokens=config.positive_integer("maxTokens"),
         temperature=config.number("temperature"),

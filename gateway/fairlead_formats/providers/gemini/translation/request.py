@@ -17,9 +17,9 @@ from fairlead_formats.neutral.conversation import (
     OutputSchema,
     SamplingSettings,
     ToolChoice,
-    as_effort,
     budget_of,
     effort_of,
+    parse_effort,
 )
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -79,7 +79,7 @@ def _settings(config: RequestMembers) -> SamplingSettings:
         frequency_penalty=config.number("frequencyPenalty", "frequency_penalty"),
         presence_penalty=config.number("presencePenalty", "presence_penalty"),
         stop=config.texts("stopSequences", "stop_sequences"),
-        effort=as_effort(member(thinking, "thinkingLevel", "thinking_level")),
+        effort=parse_effort(member(thinking, "thinkingLevel", "thinking_level")),
         budget=budget if isinstance(budget, int) and budget >= 0 else None,
         include_reasoning=member(thinking, "includeThoughts", "include_thoughts") is True,
         output=_output(config),

@@ -138,7 +138,7 @@ class FunctionsRequest(WrappedRequest):
         self._original = original
 
     def body(self, model_round: ModelRound) -> bytes:
-        unchanged = not model_round.injected and self.inner.messages is self.inner.client_messages
+        unchanged = not model_round.injected_tools and self.inner.messages is self.inner.client_messages
         request = self._original if unchanged and self._original is not None else self.inner
         return request.body(model_round)
 

@@ -13,8 +13,8 @@ from fairlead_formats.neutral.conversation import (
     NeutralRequest,
     SamplingSettings,
     ToolChoice,
-    as_effort,
     leading_system,
+    parse_effort,
 )
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -73,7 +73,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         frequency_penalty=members.number("frequency_penalty"),
         presence_penalty=members.number("presence_penalty"),
         stop=members.texts("stop"),
-        effort=as_effort(members.first("reasoning_effort")),
+        effort=parse_effort(members.first("reasoning_effort")),
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
         output=read_output(members.first("response_format")),

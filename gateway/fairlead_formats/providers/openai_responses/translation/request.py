@@ -14,8 +14,8 @@ from fairlead_formats.neutral.conversation import (
     SamplingSettings,
     TextPart,
     ToolChoice,
-    as_effort,
     leading_system,
+    parse_effort,
 )
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
@@ -99,7 +99,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         max_tokens=members.positive_integer("max_output_tokens"),
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
-        effort=as_effort(member(reasoning, "effort")),
+        effort=parse_effort(member(reasoning, "effort")),
         include_reasoning=member(reasoning, "summary", "generate_summary") is not None,
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats.registry import find
-from fairlead_formats.schema.nulls import un_null, with_null
+from fairlead_formats.schema.nulls import remove_nulls, with_null
 from fairlead_formats.tool_format import Options
 from formats.instances import Instances
 from formatschemas import SCHEMAS
@@ -33,19 +33,19 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_an_optional_property_that_is_null_was_left_out() -> None:
-    assert un_null({"needed": "a", "optional": None}, SCHEMA) == {"needed": "a"}
+    assert remove_nulls({"needed": "a", "optional": None}, SCHEMA) == {"needed": "a"}
 
 
 def test_a_null_that_the_original_allows_stays() -> None:
-    assert un_null({"nullable": None}, SCHEMA) == {"nullable": None}
+    assert remove_nulls({"nullable": None}, SCHEMA) == {"nullable": None}
 
 
 def test_a_required_null_stays_for_the_validator_to_refuse() -> None:
-    assert un_null({"needed": None}, SCHEMA) == {"needed": None}
+    assert remove_nulls({"needed": None}, SCHEMA) == {"needed": None}
 
 
 def test_a_null_that_nothing_describes_stays() -> None:
-    assert un_null({"extra": None}, SCHEMA) == {"extra": None}
+    assert remove_nulls({"extra": None}, SCHEMA) == {"extra": None}
 
 
 def test_nulls_are_taken_out_below_objects_arrays_references_and_alternatives() -> None:
@@ -54,7 +54,7 @@ def test_nulls_are_taken_out_below_objects_arrays_references_and_alternatives() 
         "rows": [{"id": None, "next": {"id": None, "next": None}}],
         "choice": {"x": None},
     }
-    assert un_null(arguments, SCHEMA) == {"inner": {}, "rows": [{"next": {}}], "choice": {}}
+    assert remove_nulls(arguments, SCHEMA) == {"inner": {}, "rows": [{"next": {}}], "choice": {}}
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,15 @@ def test_a_nullable_schema_allows_null_and_otherwise_what_it_allowed(schema: dic
 
 def test_the_arguments_given_are_not_changed() -> None:
     arguments = {"inner": {"optional": None}}
-    un_null(arguments, SCHEMA)
+    remove_nulls(arguments, SCHEMA)
     assert arguments == {"inner": {"optional": None}}
 
 
 def test_a_schema_of_alternatives_without_end_ends() -> None:
     circle: dict[str, Any] = {"$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}}}
-    assert un_null({"a": {"b": None}}, {**circle, "properties": {"a": {"$ref": "#/$defs/A"}}}) == {"a": {"b": None}}
+    assert remove_nulls({"a": {"b": None}}, {**circle, "properties": {"a": {"$ref": "#/$defs/A"}}}) == {
+        "a": {"b": None}
+    }
 
 
 @settings(
@@ -113,4 +115,4 @@ def test_values_of_a_strict_schema_are_valid_for_the_original_once_the_nulls_are
     source = Instances(strict, Random(seed))
     for value in [source.value() for _ in range(10)] + [source.near() for _ in range(10)]:
         if isinstance(value, dict) and after.is_valid(value):
-            assert before.is_valid(un_null(value, schema)), (value, strict)
+            assert before.is_valid(remove_nulls(value, schema)), (value, strict)

@@ -29,7 +29,7 @@ COMPRESSED_TOKENS: Final = 6
 """Tokens of the member `compressed`, which marks a passage that a model wrote."""
 
 
-class KeptResult(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """Stored result of a tool call."""
 
     id: str
@@ -40,7 +40,7 @@ class KeptResult(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """Request to read results: the passages that fit `query`, or a part of one result by path, lines or expression."""
 
-    results: list[KeptResult]
+    results: list[StoredResult]
     budget: int
     """Maximum number of tokens of the answer."""
     query: str | None = None
@@ -69,7 +69,7 @@ def read(work: bytes) -> ReadPassages:
     reading = _decode(work)
     if reading.query is not None:
         sources = {result.id: document(result.result) for result in reading.results}
-        best, cut = passages.best(
+        best, cut = passages.best_passages(
             sources, reading.query, reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(reading.encoding_s)
         )
         return ReadPassages(best, cut=cut)
@@ -116,13 +116,13 @@ def read_part(reading: Reading) -> ReadPassages:
     lines = reading.lines
     if reading.grep is not None:
         where = f"{where} grep"
-        text = passages.matching(text, reading.grep, budget - overhead - tokens(where))
+        text = passages.matching_lines(text, reading.grep, budget - overhead - tokens(where))
     elif lines is not None:
         where, text = f"{where} lines {lines.name_count(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
-    (shown,), cut = passages.fitting([passages.Passage(stored.id, where, text)], budget, overhead)
+    (shown,), cut = passages.fitting_passages([passages.Passage(stored.id, where, text)], budget, overhead)
     if cut and lines is not None:
-        shown = msgspec.structs.replace(shown, where=f"{reading.path or '$'} lines {lines.until(shown.text)}")
+        shown = msgspec.structs.replace(shown, where=f"{reading.path or '$'} lines {lines.covered_by(shown.text)}")
     return ReadPassages([shown], lines=count, cut=cut)
 
 

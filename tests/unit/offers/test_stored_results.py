@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from fairlead_gateway.core.long_results import LEAST_TOKENS
-from fairlead_offers.results.kept_results import KeptResult, Reading, ReadPassages, read
 from fairlead_offers.results.result_documents import DEEPEST, contents, document
 from fairlead_offers.results.session_context import DATA, ContextPassage, RetrievedContext
+from fairlead_offers.results.stored_results import Reading, ReadPassages, StoredResult, read
 from fairlead_search.passages import Lines
 from fairlead_search.token_estimate import BYTES_PER_TOKEN
 
@@ -27,10 +27,10 @@ def test_a_result_that_is_nested_however_deeply_hides_no_other_of_its_session(de
         deep = json.dumps({"content": [{"type": "text", "text": nested}]}).encode()
     else:
         deep = b'{"structuredContent":{"k":%b}}' % nested.encode()
-    plain = KeptResult("s/2", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
-    passages = read(encode(Reading([KeptResult("s/1", deep), plain], 2000, query="keel"))).passages
+    plain = StoredResult("s/2", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
+    passages = read(encode(Reading([StoredResult("s/1", deep), plain], 2000, query="keel"))).passages
     assert {passage.source for passage in passages} == {"s/1", "s/2"}
-    (whole,) = read(encode(Reading([KeptResult("s/1", deep)], 9000, grep="keel"))).passages
+    (whole,) = read(encode(Reading([StoredResult("s/1", deep)], 9000, grep="keel"))).passages
     assert "the keel" in whole.text
 
 
@@ -40,7 +40,7 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
     budget: int, reading: dict[str, Any]
 ) -> None:
     log = [f"entry {number}: the keel is laid, of oak" for number in range(3000)]
-    result = KeptResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
+    result = StoredResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
     answer_read = read(encode(Reading([result], budget, **reading)))
     shown = [
         ContextPassage(
@@ -62,7 +62,7 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
 
 def test_a_long_path_leaves_room_for_text() -> None:
     name = "k" * 900
-    result = KeptResult("s/1", json.dumps({"structuredContent": {name: "the keel " * 400}}).encode())
+    result = StoredResult("s/1", json.dumps({"structuredContent": {name: "the keel " * 400}}).encode())
     (shown,) = read(encode(Reading([result], LEAST_TOKENS, path=name))).passages
     assert "the keel the keel" in shown.text
     (matching,) = read(encode(Reading([result], LEAST_TOKENS, query="keel"))).passages
@@ -70,7 +70,7 @@ def test_a_long_path_leaves_room_for_text() -> None:
 
 
 def test_a_query_whose_passages_all_fit_says_that_nothing_was_cut() -> None:
-    result = KeptResult("s/1", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
+    result = StoredResult("s/1", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
     assert not read(encode(Reading([result], LEAST_TOKENS, query="keel"))).cut
 
 
@@ -80,12 +80,12 @@ def one_line(rows: int) -> str:
     return json.dumps({"note": "not JSON as a whole", "rows": table}, separators=(",", ":"))
 
 
-def result_of(*texts: str, **members: Any) -> KeptResult:
+def result_of(*texts: str, **members: Any) -> StoredResult:
     blocks = [{"type": "text", "text": text} for text in texts]
-    return KeptResult("s/1", json.dumps({"content": blocks, **members}).encode())
+    return StoredResult("s/1", json.dumps({"content": blocks, **members}).encode())
 
 
-def read_on(result: KeptResult, budget: int = 400, **options: Any) -> ReadPassages:
+def read_on(result: StoredResult, budget: int = 400, **options: Any) -> ReadPassages:
     return read(encode(Reading([result], budget, **options)))
 
 
