@@ -1,5 +1,6 @@
-"""Servers that the settings of Gemini CLI choose: `mcp.allowed` and `mcp.excluded`, beside `mcpServers`. This module has
-no I/O.
+"""Servers that the settings of Gemini CLI choose: `mcp.allowed` and `mcp.excluded`, beside `mcpServers`.
+
+This module has no I/O.
 """
 
 from __future__ import annotations

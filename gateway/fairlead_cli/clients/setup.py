@@ -33,6 +33,7 @@ from fairlead_cli.connecting import check_url, no_path_failure
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, remark
 from fairlead_cli.proxies import is_this_machine
+from fairlead_cli.wording import up_command
 from fairlead_mcp.masking import Mask
 
 CONNECT_SECONDS: Final = 1.0
@@ -63,7 +64,7 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
     if reason is not None:
         remark("client setup", f"{known_client.title} will not start {options.name} yet: {reason}")
     if not options.undo and _lacks_local_listener(options.url):
-        text = f"no gateway listens at {options.url} yet: start one with `fairlead up`, or correct --url"
+        text = f"no gateway listens at {options.url} yet: start one with {up_command(options.url)}, or correct --url"
         remark("client setup", text)
 
 
@@ -288,7 +289,7 @@ def _show(file: Path, before: str, edit: Edit, mask: Mask, *, restores: bool) ->
 
 
 def _secrets_of(entry: object) -> Mask:
-    """Mask of an entry's secrets: all values of its variables and headers, and arguments that are called like secrets."""
+    """Mask of all values of an entry's variables and headers, and of arguments that are called like secrets."""
     if not isinstance(entry, Mapping):
         return Mask(None)
     values = [text for key, member in entry.items() if _HIDDEN.fullmatch(str(key)) for text in _texts(member)]

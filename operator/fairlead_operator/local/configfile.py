@@ -251,8 +251,8 @@ class _ConfigurationReader:
         listed = sum(len(servers.servers) for servers in lists)
         content = self._content if isinstance(self._content, Mapping) else {}
         choices = list(choice_remarks(content))
-        for path, message in choices:
-            yield self._remark(path, message)
+        for choice, message in choices:
+            yield self._remark(choice, message)
         if not listed:
             if not choices:
                 yield self._remark(first, EMPTY_LIST)
