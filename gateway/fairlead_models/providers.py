@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead_formats.named_entries import convert_entries
 from fairlead_formats.pairs.provider_apis import APIS
+from fairlead_formats.tokens.named_entries import convert_entries
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns

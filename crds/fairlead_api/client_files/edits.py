@@ -210,7 +210,7 @@ def _after_space(text: str, at: int) -> int:
 
 def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None) -> Edit:
     blank = _without_comments(text)
-    unit = (_INDENT.search(blank, text.startswith("\ufeff")) or ("", "  "))[1]  # a byte order mark is no indent
+    unit = (_INDENT.search(blank, text.startswith("\ufeff")) or ("", "  "))[1]  # a byte order mark is not an indent
     if not blank.strip():
         if entry is None:
             return Edit(0, len(text), "")

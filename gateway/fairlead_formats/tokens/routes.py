@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.named_entries import convert_entries
 from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
+from fairlead_formats.tokens.named_entries import convert_entries
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
 """Default number of tokens reserved for the answer."""

@@ -222,11 +222,11 @@ def test_a_document_with_many_operations_is_told_what_fewer_tools_save(tmp_path:
     file.write_text(json.dumps(document(paths)))
     lines = check(str(file)).stderr.splitlines()
     (cost,) = [line for line in lines if "51 definitions take about" in line]
-    many, few, one = [line for line in lines if "--include" in line]
+    many, few, single = [line for line in lines if "--include" in line]
     assert "every request to a model" in cost
     assert many.endswith("% less (40 tools)")
     assert few.endswith("% less (10 tools)")
-    assert one.endswith("% less (1 tool)")
+    assert single.endswith("% less (1 tool)")
     assert any("GET /v1/search" in line and line.endswith("84% less (8 tools)") for line in lines)
     assert any("/router/mcp" in line and "3 tools" in line for line in lines)
     assert "definitions take" not in check(str(file), "--include", "few").stderr

@@ -7,6 +7,7 @@ import re
 import socket
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -50,7 +51,10 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
         run_setup("cursor", wishes(url=url), Output.table)
     assert "no gateway listens" not in capsys.readouterr().err
     run_setup("cursor", wishes(url=url, name="again"), Output.table)
-    assert f"no gateway listens at {url} yet: start one with `fairlead up`" in capsys.readouterr().err
+    assert (
+        f"no gateway listens at {url} yet: start one with `fairlead up --port {urlsplit(url).port}`"
+        in capsys.readouterr().err
+    )
     run_setup("cursor", wishes(url="https://tools.example.com/mcp", name="far"), Output.table)
     assert "no gateway listens" not in capsys.readouterr().err
 
