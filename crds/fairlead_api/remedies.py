@@ -199,12 +199,12 @@ _DOCUMENT_REQUESTS: Final = frozenset(
 )
 """Causes that concern the request of an OpenAPI document, where the server is an HTTP API."""
 _DOCUMENT: Final = (
-    "Check spec.openapi.url, from which the document is requested without a credential; or keep a copy of it, "
+    "Check the URL (spec.openapi.url), from which the document is requested without a credential; or keep a copy, "
 )
 _OTHER_PLACE: Final[Mapping[Form, str]] = MappingProxyType(
     {
         "cluster": "in a ConfigMap that spec.openapi.configMapRef names.",
-        "local": "in a file that spec.openapi.file names.",
+        "local": "in a file for `fairlead up FILE` or spec.openapi.file.",
     }
 )
 ON_A_CLUSTER: Final = frozenset(

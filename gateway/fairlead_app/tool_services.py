@@ -8,7 +8,7 @@ from fairlead_app.authorization import client_sign_ins
 from fairlead_app.call_path import McpPath
 from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
-from fairlead_app.shared_parts import SharedParts
+from fairlead_app.shared_parts import LOCAL_ENVIRONMENT, SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.granted_tokens import GrantedTokens, GrantRevoker
@@ -118,6 +118,7 @@ def rest_context(
         moves=sources.moves,
         approvals=settings.identity.gateway_approvals,
         exchange_allowed=settings.upstream.token_exchange_allowed,
+        local=settings.installation.environment == LOCAL_ENVIRONMENT,
     )
     records = Records(
         events=shared.events,

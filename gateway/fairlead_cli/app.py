@@ -142,10 +142,19 @@ def up(
             metavar="NAME", help="Latency tier of clients that name no tier: fast, … Without it, they see every tool."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free port.")] = 8080,
-    metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free port.")] = 9464,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, envvar="FAIRLEAD_PORT", help="Port for MCP clients; 0 takes a free port."),
+    ] = 8080,
+    metrics_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, envvar="FAIRLEAD_METRICS_PORT", help="Port of /metrics; 0 takes a free port."),
+    ] = 9464,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; with :: or 0.0.0.0, other machines can connect.")
+        str,
+        typer.Option(
+            envvar="FAIRLEAD_HOST", help="Address to listen on; with :: or 0.0.0.0, other machines can connect."
+        ),
     ] = "127.0.0.1",
     state_dir: Annotated[
         Path | None,

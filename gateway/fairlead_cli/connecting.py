@@ -15,7 +15,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import printable
 from fairlead_cli.proxies import is_this_machine
-from fairlead_cli.wording import CREDENTIAL, NAMED_URL, with_advice
+from fairlead_cli.wording import CREDENTIAL, NAMED_URL, start_advice, with_advice
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
@@ -112,8 +112,7 @@ class Destination:
 
     def _explain(self, error: McpError) -> str:
         if isinstance(error, ConnectFailed):
-            advice = f"Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
-            return with_advice(str(error), advice)
+            return with_advice(f"cannot reach {self.url}: {error}", start_advice(self.url))
         if isinstance(error, Timeout):
             return f"{self.url} did not respond within {self.timeout:g} s; --timeout waits longer."
         if isinstance(error, HttpRefused) and error.status in (401, 403):

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.output import some_names
 from fairlead_cli.proxies import proxy_mounts
-from fairlead_cli.wording import CREDENTIAL, with_advice, with_tools_hint
+from fairlead_cli.wording import CREDENTIAL, start_advice, with_advice, with_tools_hint
 
 if TYPE_CHECKING:
     import httpx2
@@ -159,7 +159,7 @@ class ManagementClient:
             raise Failure(f"{self._base} sent a response that is not valid HTTP: {details}; {_CHECK_URL}") from error
         except (httpx2.HTTPError, OSError) as error:  # OSError: the file in SSL_CERT_FILE
             reason = str(error) or type(error).__name__
-            advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
+            advice = start_advice(self._base)
             if "WRONG_VERSION_NUMBER" in reason:
                 reason, advice = "the server does not use TLS", "Try http:// instead of https://."
             if "CERTIFICATE" in reason:

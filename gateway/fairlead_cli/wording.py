@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Final
+from urllib.parse import urlsplit
 
+from fairlead_cli.proxies import is_this_machine
 from fairlead_formats import names
 from fairlead_tools.commands import add_url
 
 CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists the tools."
+DEFAULT_PORT: Final = 8080
+"""Port of `fairlead up` without --port."""
 NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
 """URL of the gateway that `--url` named, which is added to the commands in hints. Empty if hints need no `--url`."""
 
@@ -17,6 +21,19 @@ NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
 def ready_to_paste(text: str) -> str:
     """The text with its `fairlead` commands directed at the gateway of this command."""
     return add_url(text, NAMED_URL.get())
+
+
+def up_command(url: str) -> str:
+    """Command that starts a gateway at `url`, a URL of this machine."""
+    port = urlsplit(url).port
+    return "`fairlead up`" if port in (None, DEFAULT_PORT) else f"`fairlead up --port {port}`"
+
+
+def start_advice(url: str, *, may_be_named: bool = True) -> str:
+    """Advice about a gateway that cannot be reached: how to start one at `url`, if that is on this machine."""
+    if not is_this_machine(urlsplit(url).hostname or ""):
+        return f"Is a gateway running there?{' Name another with --url.' * may_be_named}"
+    return f"Is a gateway running there? Start one with {up_command(url)}{', or name it with --url' * may_be_named}."
 
 
 def unknown_tool(name: str, near: str | None) -> str:

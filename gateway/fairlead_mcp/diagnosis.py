@@ -85,7 +85,12 @@ _ROWS: Final = (
     _row(LineRank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
     _row(LineRank.NOISE, r"^(?:During handling of the above exception|The above exception was the direct cause)"),
     _row(LineRank.NOISE, r"^[^\s:]+:\d+: \w*Warning: |^\w*Warning: "),
-    _row(LineRank.NOISE, r"^Processing request of type \w+$"),  # log of the package mcp, without a level
+    # log of the package mcp, without a level; in a narrow terminal, it breaks the line before the name
+    _row(LineRank.NOISE, r"^Processing request of type\b[ \w]*$"),
+    _row(
+        LineRank.NOISE,
+        r"^\s*(?:Initialize|Ping|Complete|Subscribe|Unsubscribe|(?:List|Call|Get|Read|Set)[A-Za-z]+)Request\s*$",
+    ),
     _row(LineRank.FAILURE, r": (?:can't open file |No module named )"),
     # Go, Rust, Java
     _row(LineRank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),

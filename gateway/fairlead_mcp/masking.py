@@ -92,8 +92,12 @@ class Mask:
 
     def with_value(self, value: str) -> Mask:
         """A mask of the value of one more header too, such as `Bearer` with a token."""
-        mask = Mask(Credential(headers={"": value}))
-        mask._values = sorted({*self._values, *mask._values}, key=len, reverse=True)
+        return self.joined(Mask(Credential(headers={"": value})))
+
+    def joined(self, other: Mask) -> Mask:
+        """A mask of the values of both."""
+        mask = Mask(None)
+        mask._values = sorted({*self._values, *other._values}, key=len, reverse=True)
         return mask
 
     def __bool__(self) -> bool:

@@ -1,7 +1,8 @@
 """Finds in npm's debug log why an `npx` failed that printed nothing, and what a running one waits for.
 
 `npm exec` prints nothing about an install script that fails, nor about a registry that it cannot reach. npm writes a
-log of each run into `logs-dir`, by default `_logs` in its cache, and keeps the last ten (npm documentation, logging).
+log of each run into `logs-dir`, by default `_logs` in its cache, and keeps the last
+ten (npm documentation, logging) unless `logs-max` says otherwise.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairlead_mcp.package_caches import npm_cache, npm_setting
+from fairlead_mcp.stdio import NPM_LOGS
 from fairlead_mcp.wrappers import Wrapper
 
-MOST_LOGS: Final = 10
-"""Most logs that are searched, the newest ones."""
 MOST_BYTES: Final = 4 << 20
 """Bytes to read from the end of a log."""
 _HEAD_BYTES: Final = 4096
@@ -79,7 +79,7 @@ def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
                 changed.append((entry.stat().st_mtime, Path(entry.path)))
     except (OSError, RuntimeError):
         return []
-    return [path for _, path in sorted(changed, reverse=True)[:MOST_LOGS]]
+    return [path for _, path in sorted(changed, reverse=True)[:NPM_LOGS]]
 
 
 def _read(log: Path, package: str) -> str:

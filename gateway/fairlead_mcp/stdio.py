@@ -39,6 +39,11 @@ MUTE_SECONDS: Final = 1.0
 _INSTALLS: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
 """Matches a command, or a line of a shell, that runs npm or npx."""
 _CONSENT: Final = "npm_config_yes"
+_LOGS: Final = "npm_config_logs_max"
+NPM_LOGS: Final = 200
+"""Logs that npm keeps of the runs that Fairlead starts. With npm's default, ten, runs that fail delete the log of one
+that still fetches.
+"""
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
@@ -76,6 +81,8 @@ class ChildSpec(msgspec.Struct, frozen=True):
             # npx would ask before it installs a package, and read MCP's messages as the answer; the option --no still
             # forbids to install
             inherited[_CONSENT] = "true"
+        if self._installs and not any(name.lower() == _LOGS for name, _ in self.env):
+            inherited[_LOGS] = str(NPM_LOGS)
         return inherited | dict(self.env)
 
     @property

@@ -505,7 +505,7 @@ class StreamClient:
             # a server that cannot start would fill the log with one line per attempt
             repeated = lived is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
             level = logging.DEBUG if repeated else logging.WARNING
-            logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure), delay)
+            logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure).rstrip("."), delay)
         self.failure = failure
         self._close_stream(error)
         if not self._policy.eager and lived is not None and lived >= self._backoff.stable:

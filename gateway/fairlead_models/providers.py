@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead_formats.pairs.provider_apis import APIS
+from fairlead_formats.tokens.named_entries import convert_entries
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
@@ -315,11 +316,11 @@ def read_providers(
 ) -> Providers:
     """Read providers from decoded configuration, and append the providers in `added`. Raises InvalidProvider."""
     try:
-        entries = msgspec.convert(document, dict[str, dict[str, Any]])
+        entries = convert_entries(document, dict[str, Any])
         engines = {name: each for name, each in entries.items() if each.get("kind") == CASCADED}
-        cascaded = msgspec.convert(engines, dict[str, CascadedProvider])
+        cascaded = convert_entries(engines, CascadedProvider)
         others = {name: each for name, each in entries.items() if name not in engines}
-        providers = msgspec.convert(others, dict[str, Provider])
+        providers = convert_entries(others, Provider)
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():

@@ -90,6 +90,14 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this gateway accepts approvals of definitions."""
     exchange_allowed: tuple[str, ...]
     """Authorization servers that callers' tokens may be sent to, besides the tokens' own issuers."""
+    local: bool
+    """Whether `fairlead up` runs this gateway."""
+
+    @property
+    def who(self) -> str:
+        """End of refusals: which setting makes a group one of administrators."""
+        where = "which `fairlead up` reads when it starts" if self.local else "chart: gateway.settings.adminGroups"
+        return f"administrators are the groups in FAIRLEAD_ADMIN_GROUPS ({where})"
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):

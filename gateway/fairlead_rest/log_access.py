@@ -4,8 +4,6 @@ authentication is off, only programs on this machine.
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.requests import Request
 
 from fairlead_gateway.core.identity import Identity
@@ -13,21 +11,18 @@ from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
 from fairlead_web.local_requests import is_local
 
-ADMINISTRATORS: Final = "administrators are the groups in FAIRLEAD_ADMIN_GROUPS (chart: gateway.settings.adminGroups)"
-"""End of refusals: the setting that grants access."""
-
 
 def admit(context: RestContext, request: Request, identity: Identity, data_is: str = "output of servers is") -> None:
     """Raise Problem for principals that may not read the output of servers. `data_is` begins the message; pass another
     text if the request is for other data that only administrators may read.
     """
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, f"{data_is} shown only to administrators; {ADMINISTRATORS}")
+        raise Problem(FORBIDDEN, f"{data_is} shown only to administrators; {context.administration.who}")
     if context.guard.identities.open and not is_local(request):
         raise Problem(
             FORBIDDEN,
             f"{data_is} shown only to programs on the gateway's machine, because authentication is off; with "
-            f"authentication, {data_is} shown to administrators; {ADMINISTRATORS}",
+            f"authentication, {data_is} shown to administrators; {context.administration.who}",
         )
 
 

@@ -13,7 +13,7 @@ from fairlead_gateway.identity.persons import person_of
 from fairlead_mcp.oauth.stored_grant import GrantStoreError
 from fairlead_offers.problems import FORBIDDEN, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
-from fairlead_rest.log_access import ADMINISTRATORS, may_read
+from fairlead_rest.log_access import may_read
 
 
 def listed_person(context: RestContext, request: Request, records: str, *, everybody: bool) -> bytes | None:
@@ -22,7 +22,8 @@ def listed_person(context: RestContext, request: Request, records: str, *, every
     if not everybody:
         return _require_person(identity, records)
     if not may_read(context, request, identity):
-        raise Problem(FORBIDDEN, f"only administrators may list the {records} of others; {ADMINISTRATORS}")
+        who = context.administration.who
+        raise Problem(FORBIDDEN, f"only administrators may list the {records} of others; {who}")
     return None
 
 
@@ -33,7 +34,8 @@ def chosen_person(context: RestContext, request: Request, records: str, person: 
         return _require_person(identity, records)
     wanted = person.encode("utf-8", "surrogatepass")
     if (not wanted or wanted != person_of(identity)) and not may_read(context, request, identity):
-        raise Problem(FORBIDDEN, f"only administrators may end the {records} of others; {ADMINISTRATORS}")
+        who = context.administration.who
+        raise Problem(FORBIDDEN, f"only administrators may end the {records} of others; {who}")
     return wanted
 
 

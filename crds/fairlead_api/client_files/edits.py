@@ -83,12 +83,23 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
     if "\r\n" in text:
         edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
-    edited = edit.apply(text)
+    if not _sets_only(edit.apply(text), before, member, name, entry, form):
+        advice = f"; write its servers as tables, such as [{member}.{name}], first" if form == "toml" else ""
+        raise UnreadableFile(f"the syntax of its member {member} cannot be edited automatically{advice}")
+    return edit
+
+
+def _sets_only(
+    edited: str, before: Mapping[str, Any], member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form
+) -> bool:
+    """Whether an edited text is valid, has the wanted entry, and differs from `before` in nothing else."""
+    try:
+        after = _decode(edited, form)
+    except UnreadableFile:
+        return False
     changed = entry_of(edited, member, name, form)
     is_wanted = changed is not None if isinstance(entry, str) else changed == entry
-    if not is_wanted or _without_entry(before, member, name) != _without_entry(_decode(edited, form), member, name):
-        raise UnreadableFile(f"the syntax of its member {member} cannot be edited automatically")
-    return edit
+    return is_wanted and _without_entry(before, member, name) == _without_entry(after, member, name)
 
 
 def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -> Edit | None:
@@ -199,10 +210,13 @@ def _after_space(text: str, at: int) -> int:
 
 def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None) -> Edit:
     blank = _without_comments(text)
-    unit = (_INDENT.search(blank) or ("", "  "))[1]
+    unit = (_INDENT.search(blank, text.startswith("\ufeff")) or ("", "  "))[1]  # a byte order mark is not an indent
     if not blank.strip():
-        whole = {} if entry is None else {member: {name: _value(entry)}}
-        return Edit(0, len(text), json.dumps(whole, indent=2, ensure_ascii=False) + "\n" if whole else "")
+        if entry is None:
+            return Edit(0, len(text), "")
+        whole = json.dumps({member: {name: _value(entry)}}, indent=2, ensure_ascii=False) + "\n"
+        comments = text.rstrip()
+        return Edit(len(comments), len(text), f"\n{whole}" if comments.strip("\ufeff") else whole)
     root = _members(blank)
     if member not in [each.name for each in root]:
         at = blank.index("{")

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fairlead_api.client_files.gemini_choice import chosen_servers
 from fairlead_api.client_files.keys import CODEX_PORT
 from fairlead_api.client_files.tool_filters import with_tool_filter
 
@@ -90,7 +91,7 @@ def _lists_of_most_clients(content: Entry) -> Iterator[ConfiguredList]:
         elif isinstance(listed, Mapping):
             settings = content.get("mcp")
             dialect = "gemini" if isinstance(settings, Mapping) and _MCP_OF_GEMINI & settings.keys() else ""
-            listed = _by_name(_allowed_by_gemini(listed, settings))
+            listed = _by_name(chosen_servers(listed, settings))
             yield ConfiguredList((member,), listed, common, dialect=dialect)
     for member in ("powers", "tools"):
         outer = content.get(member)
@@ -170,19 +171,6 @@ def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
         yield ConfiguredList(("experimental", _OLD_CONTINUE_LIST), listed, _old_continue_entry, dialect="continue")
     if isinstance(only := experimental.get(_OLD_CONTINUE_MEMBER), Mapping):
         yield ConfiguredList(("experimental", _OLD_CONTINUE_MEMBER), [only], _old_continue_entry, dialect="continue")
-
-
-def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
-    """Servers that Gemini CLI starts: the servers in `mcp.allowed` if that is set, else all servers, but without the
-    servers in `mcp.excluded`."""
-    if not isinstance(settings, Mapping):
-        return listed
-    allowed, excluded = settings.get("allowed"), settings.get("excluded")
-    if isinstance(allowed, list):
-        listed = {name: entry for name, entry in listed.items() if name in allowed}
-    if isinstance(excluded, list):
-        listed = {name: entry for name, entry in listed.items() if name not in excluded}
-    return listed
 
 
 def _with_port_of_codex(listed: Entry, content: Entry) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,11 @@ Change = Callable[[KeyDocument], KeyDocument]
 
 class KeyLocation(Protocol):
     """Storage of keys; `str()` names it for a person."""
+
+    @property
+    def option(self) -> str:
+        """Option with which `fairlead keys` uses this storage, ready to paste."""
+        ...
 
     def load(self) -> KeyDocument:
         """Read the keys. Raises Failure."""
@@ -91,7 +97,7 @@ def run_create(
         to.check()
     hint = location.prepare() if isinstance(location, KeyFileLocation) else ""
     location.change(lambda document: KeyDocument((*document.keys, record)))
-    show_key(key, _document(record), f"{record.id} of {agent}", to, output)
+    show_key(key, _document(record), f"{record.id} of {agent}", to, output, location.option)
     remark("keys create", f"the hash of the key is written to {location}{hint}")
 
 
@@ -123,7 +129,8 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
     def remove_key(document: KeyDocument) -> KeyDocument:
         remaining = tuple(record for record in document.keys if record.id != target)
         if len(remaining) == len(document.keys):
-            raise Failure(f"key {target[:16]} does not exist: `fairlead keys list` lists the keys", code=USAGE_ERROR)
+            listing = f"`fairlead keys list {location.option}` lists the keys"
+            raise Failure(f"key {target[:16]} does not exist: {listing}", code=USAGE_ERROR)
         return KeyDocument(remaining)
 
     location.change(remove_key)
@@ -147,6 +154,10 @@ class KeyFileLocation:
 
     def __str__(self) -> str:
         return str(self._path.absolute())
+
+    @property
+    def option(self) -> str:
+        return f"--file {shlex.quote(str(self))}"
 
     def is_missing(self) -> bool:
         """Whether there is no such file."""

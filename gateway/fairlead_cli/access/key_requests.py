@@ -38,7 +38,7 @@ class GatewayKeys:
             to.check()
         created = self._client.post("/v1/keys", body)
         facts = created["facts"]
-        show_key(created["key"], facts, f"{facts['id']} ({printable(name)})", to, output)
+        show_key(created["key"], facts, f"{facts['id']} ({printable(name)})", to, output, f"--url {self._url}")
         remark("keys create", f"the gateway at {self._url} created the key; it expires at {facts['expires']}")
 
     def list(self, output: Output) -> None:

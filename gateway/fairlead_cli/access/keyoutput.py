@@ -34,8 +34,10 @@ class KeyOutput:
         if not os.access(self.path.parent, os.W_OK):
             raise Failure(f"{self.path} cannot be written: you may not write to {self.path.parent.absolute()}")
 
-    def write(self, key: str) -> None:
-        """Write the key. Raises Failure; the key is then lost, as only its hash is stored elsewhere."""
+    def write(self, key: str, location: str) -> None:
+        """Write the key. Raises Failure; the key is then lost, as only its hash is stored elsewhere. `location` is the
+        option that names where.
+        """
         try:
             if self._overwrite:
                 replace_whole(self.path, f"{key}\n".encode())
@@ -45,7 +47,7 @@ class KeyOutput:
             raise self._already_exists() from None
         except OSError as error:
             problem = f"{self.path} cannot be written, and the key is lost: {error}"
-            raise Failure(f"{problem}; revoke it: fairlead keys revoke {id_of(key)}") from error
+            raise Failure(f"{problem}; revoke it: fairlead keys revoke {id_of(key)} {location}") from error
 
     def _create(self, key: str) -> None:
         """Write a new file. If writing fails, the incomplete file is deleted, so that the command can be repeated."""
@@ -65,10 +67,14 @@ def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def show_key(key: str, facts: Mapping[str, object], name: str, to: KeyOutput | None, output: Output) -> None:
-    """Write the key to its file, or print it. Raises Failure."""
+def show_key(
+    key: str, facts: Mapping[str, object], name: str, to: KeyOutput | None, output: Output, location: str
+) -> None:
+    """Write the key to its file, or print it. `location` is the option that names where its hash is stored. Raises
+    Failure.
+    """
     if to is not None:
-        to.write(key)
+        to.write(key, location)
     shown = {"key": key} if to is None else {"file": str(to.path)}
     if output is Output.json:
         print_json({**facts, **shown})

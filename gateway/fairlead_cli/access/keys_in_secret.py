@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,6 +33,11 @@ class KeySecretLocation:
 
     def __str__(self) -> str:
         return f"Secret {self._namespace}/{self._name}"
+
+    @property
+    def option(self) -> str:
+        kubeconfig = f" --kubeconfig {shlex.quote(self._kubeconfig)}" if self._kubeconfig else ""
+        return f"--secret {self._name} --namespace {self._namespace}{kubeconfig}"
 
     def load(self) -> KeyDocument:
         """The keys; none if the Secret does not exist. Raises Failure."""

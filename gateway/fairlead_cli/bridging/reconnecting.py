@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import anyio
 import httpx2
 
-from fairlead_cli.wording import CREDENTIAL, with_advice
+from fairlead_cli.wording import CREDENTIAL, start_advice, with_advice
 from fairlead_mcp.methods import METHODS
 
 SESSION_ID: Final = "mcp-session-id"
@@ -166,7 +166,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
     def _failure(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-            advice = "Is a gateway running there? Start one with `fairlead up`."
+            advice = start_advice(str(request.url), may_be_named=False)
             text = with_advice(f"cannot reach {request.url}: {_reason(error)}", advice)
         else:
             text = f"the connection to {request.url} broke, and the request may have been executed: {_reason(error)}"

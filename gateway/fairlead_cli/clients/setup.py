@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,12 +33,16 @@ from fairlead_cli.connecting import check_url, no_path_failure
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, remark
 from fairlead_cli.proxies import is_this_machine
+from fairlead_cli.wording import up_command
+from fairlead_mcp.masking import Mask
 
 CONNECT_SECONDS: Final = 1.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET: Final = re.compile(
     r"""((?:authorization|[\w-]*(?:key|token|secret|password))["']?\s*[:=]\s*).+""", re.IGNORECASE
 )
+_HIDDEN: Final = re.compile(r"env|envs|environment|(?:http_)?headers|requestOptions|auth|oauth")
+"""Matches members of an entry whose values are all masked."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -50,15 +55,16 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
     if change is None:
         _report(known_client, setup.file, "unchanged", options, output)
         return
-    _show(setup.file, setup.before, change.edit, secret=options.undo)
+    setup.show(change)
     if not options.dry_run:
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
-    _report(known_client, setup.file, change.word, options, output)
-    if not options.undo and (reason := _reason_not_started(known_client, setup.before, options.name)):
+    reason = None if options.undo else _reason_not_started(known_client, setup.before, options.name)
+    _report(known_client, setup.file, change.word, options, output, will_start=reason is None)
+    if reason is not None:
         remark("client setup", f"{known_client.title} will not start {options.name} yet: {reason}")
     if not options.undo and _lacks_local_listener(options.url):
-        text = f"no gateway listens at {options.url} yet: start one with `fairlead up`, or correct --url"
+        text = f"no gateway listens at {options.url} yet: start one with {up_command(options.url)}, or correct --url"
         remark("client setup", text)
 
 
@@ -105,6 +111,14 @@ class _Setup:
                 after = earlier.blank if earlier.blank is not None or not earlier.existed else after
             return _Change("removed" if target is None else "restored", edit, after, replaced)
         return _Change("added" if present is None else "replaced", edit, after, replaced)
+
+    def show(self, change: _Change) -> None:
+        """Print the removed and added lines, without the secrets of an entry that is replaced, removed or restored."""
+        client, name = self._client, self._options.name
+        mask = _secrets_of(entry_of(self.before, client.member, name, client.form))
+        if self._options.undo and change.after is not None:
+            mask = mask.joined(_secrets_of(entry_of(change.after, client.member, name, client.form)))
+        _show(self.file, self.before, change.edit, mask, restores=self._options.undo)
 
     def make(self, change: _Change) -> None:
         """Write the file, and store what `--undo` needs. Raises Failure."""
@@ -261,15 +275,35 @@ def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
     return json.dumps(json.loads(text)) if client.form == "json" else text.strip()
 
 
-def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
-    """Print the removed and added lines, without context: other entries may hold secrets. `secret` also masks the added
-    lines.
+def _show(file: Path, before: str, edit: Edit, mask: Mask, *, restores: bool) -> None:
+    """Print the removed and added lines, without context: other entries may hold secrets. `restores` also masks the
+    added lines.
     """
     line = before.count("\n", 0, edit.start) + 1
     lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
-    lines += [f"-{hide_secret(text)}" for text in before[edit.start : edit.end].splitlines() if text.strip(" ,")]
-    lines += [f"+{hide_secret(text) if secret else text}" for text in edit.text.splitlines() if text.strip(" ,")]
+    removed = mask.text(before[edit.start : edit.end])
+    lines += [f"-{hide_secret(text)}" for text in removed.splitlines() if text.strip(" ,")]
+    added = mask.text(edit.text) if restores else edit.text
+    lines += [f"+{hide_secret(text) if restores else text}" for text in added.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
+
+
+def _secrets_of(entry: object) -> Mask:
+    """Mask of all values of an entry's variables and headers, and of arguments that are called like secrets."""
+    if not isinstance(entry, Mapping):
+        return Mask(None)
+    values = [text for key, member in entry.items() if _HIDDEN.fullmatch(str(key)) for text in _texts(member)]
+    escaped = [json.dumps(value, ensure_ascii=False)[1:-1] for value in values]
+    words = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
+    return Mask.of_values([*values, *escaped]).joined(Mask.of_process(words, {}))
+
+
+def _texts(value: object) -> list[str]:
+    """All texts within a value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [text for each in inner for text in _texts(each)]
 
 
 def hide_secret(line: str) -> str:
@@ -299,7 +333,9 @@ def _write(file: Path, text: str | None) -> None:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _report(client: KnownClient, file: Path, change: str, options: SetupOptions, output: Output) -> None:
+def _report(
+    client: KnownClient, file: Path, change: str, options: SetupOptions, output: Output, *, will_start: bool = True
+) -> None:
     if output is Output.json:
         print(json.dumps({"client": client.title, "file": str(file), "change": change, "written": not options.dry_run}))
     elif change == "unchanged":
@@ -311,8 +347,10 @@ def _report(client: KnownClient, file: Path, change: str, options: SetupOptions,
     elif options.dry_run:
         print("Nothing is written (--dry-run).")
     else:
-        now = f"If {client.title} runs, restart it" if options.undo else f"Now {client.restart}"
-        print(f"{client.title}: {options.name} {change} in {file}. {now}.")
+        now = (
+            f" If {client.title} runs, restart it." if options.undo else f" Now {client.restart}." if will_start else ""
+        )
+        print(f"{client.title}: {options.name} {change} in {file}.{now}")
         if options.key_env is not None and not options.undo and options.key_env not in os.environ:
             print(
                 f"{options.key_env} is not set in this shell: set it to the key in the environment in which "

@@ -31,7 +31,8 @@ def savings_lines(compiled: CompiledDocument) -> Iterator[str]:
     yield f"{len(costs):,} definitions take about {total:,} tokens of every request to a model. To take fewer:"
     for tag, names in _largest_tags(compiled):
         cost = sum(costs[name] for name in names)
-        yield f"  with --include {shlex.quote(tag)}: {_saving(cost, total)} ({len(names):,} tools)"
+        tools = f"{len(names):,} tool{'s' * (len(names) != 1)}"
+        yield f"  with --include {shlex.quote(tag)}: {_saving(cost, total)} ({tools})"
     search = total * DEFAULT_LIMIT // len(costs)
     yield f"  with a search before the request (GET /v1/search): {_saving(search, total)} ({DEFAULT_LIMIT} tools)"
     router = sum(map(_tokens, DEFINITIONS))

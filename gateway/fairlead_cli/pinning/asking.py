@@ -23,6 +23,7 @@ from fairlead_cli.wording import ready_to_paste, with_advice
 PAGE_SIZE: Final = 100
 """Definitions per page; a gateway returns no more."""
 _ASK_CLUSTER: Final = "With rights on the cluster instead, add --namespace, with the namespace of the release."
+_ASK_FOLDER: Final = "The user who runs it may leave --url out, or name its folder with --state-dir."
 
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
@@ -72,7 +73,8 @@ def _held_document(client: ManagementClient, server: str) -> dict[str, Any]:
     except Failure as failure:
         if failure.problem != "FORBIDDEN":
             raise
-        raise Failure(with_advice(str(failure), _ASK_CLUSTER), code=failure.code, problem=failure.problem) from failure
+        advice = _ASK_FOLDER if "`fairlead up`" in str(failure) else _ASK_CLUSTER
+        raise Failure(with_advice(str(failure), advice), code=failure.code, problem=failure.problem) from failure
     definitions = document["definitions"]
     while len(definitions) < document["total"]:
         page = client.get(path, limit=str(PAGE_SIZE), offset=str(len(definitions)))

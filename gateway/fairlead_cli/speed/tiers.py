@@ -101,7 +101,8 @@ def explanation(answer: dict[str, Any]) -> list[str]:
     measurement = "nothing yet"
     if quantiles:
         parts = [f"{name} {duration(quantiles[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
-        measurement = f"{', '.join(parts)} over {quantiles['samples']} calls" + ", two speeds" * measured["bimodal"]
+        calls = f"{quantiles['samples']} call{'s' * (quantiles['samples'] != 1)}"
+        measurement = f"{', '.join(parts)} over {calls}" + ", two speeds" * measured["bimodal"]
         if latency.get("measured_at"):
             measurement += f", the last at {printable(latency['measured_at'])}"
         measurement += "; tiers use these measurements"

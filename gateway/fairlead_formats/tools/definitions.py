@@ -277,7 +277,7 @@ class ToolFormat:
         if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
             shorter = _cut(text, limit - len(notes) - 2 if notes else limit)
             if shorter != text:
-                why = f"the provider refuses descriptions of more than {limit} characters"
+                why = f"only its end, as the provider refuses descriptions of more than {limit} characters"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
             text = shorter
         return constraint_texts.append(text, notes)[:limit] if notes else text

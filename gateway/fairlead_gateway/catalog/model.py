@@ -52,6 +52,13 @@ class Collision(msgspec.Struct, frozen=True):
     dropped: ServerKey
     """Server whose tool, prompt or resource is not listed."""
 
+    @property
+    def advice(self) -> str:
+        """Advice about what is not listed; a prefix does not change URIs."""
+        if "://" in self.exposed:
+            return f"a client that needs it connects to /servers/{self.dropped}/mcp"
+        return "set the prefix of one of them (spec.prefix, or fairlead.prefix in an mcp.json)"
+
 
 class Snapshot(msgspec.Struct, frozen=True):
     """Immutable state of the catalog: everything that can be listed and called."""

@@ -291,9 +291,9 @@ def _report(snapshot: Snapshot, previous: Snapshot) -> None:
     for collision in snapshot.collisions:
         if collision not in reported:
             log.warning(
-                "Two servers expose the name %s: server %s is listed with it, server %s is not; set "
-                "spec.prefix of one of them",
+                "Two servers expose the name %s: server %s is listed with it, server %s is not; %s",
                 collision.exposed,
                 collision.holder,
                 collision.dropped,
+                collision.advice,
             )

@@ -25,7 +25,6 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.known_servers import server_state
-from fairlead_rest.log_access import ADMINISTRATORS
 from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
@@ -131,9 +130,8 @@ def router(context: RestContext) -> APIRouter:
         admin = context.administers(catalog.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != catalog.identity.agent:
-                raise Problem(
-                    FORBIDDEN, f"decisions about other agents are shown only to administrators; {ADMINISTRATORS}"
-                )
+                who = context.administration.who
+                raise Problem(FORBIDDEN, f"decisions about other agents are shown only to administrators; {who}")
             if admin:
                 other = _parse_identity(agent, groups or [], service_account, claims or [])
                 catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))

@@ -16,7 +16,6 @@ from fairlead_offers.documents import decode
 from fairlead_offers.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import keys as examples
-from fairlead_rest.log_access import ADMINISTRATORS
 from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import answer
 
@@ -96,7 +95,8 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         if everybody and not context.administers(identity):
-            raise Problem(FORBIDDEN, f"only administrators may list the keys of other principals; {ADMINISTRATORS}")
+            who = context.administration.who
+            raise Problem(FORBIDDEN, f"only administrators may list the keys of other principals; {who}")
         with _key_problems(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))

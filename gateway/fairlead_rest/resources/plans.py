@@ -172,7 +172,9 @@ def _route(models: ModelFacts, body: PlanBody) -> ModelRoute:
         return ModelRoute(body.models, reserved_output_tokens=0)
     route = models.routes.get(body.route)
     if route is None:
-        raise Problem(UNKNOWN_ROUTE, f"the route {body.route[:64]!r} does not exist", existing=tuple(models.routes))
+        advice = "" if models.routes else ": this gateway has no routes; declare them in the file of --routes"
+        detail = f"the route {body.route[:64]!r} does not exist{advice}"
+        raise Problem(UNKNOWN_ROUTE, detail, existing=tuple(models.routes))
     return route
 
 

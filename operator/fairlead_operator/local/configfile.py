@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from fairlead_api.client_files.entry import EntryProblem
 from fairlead_api.client_files.env_files import read_env_file, read_secret_file
 from fairlead_api.client_files.forms import server_lists
+from fairlead_api.client_files.gemini_choice import choice_remarks
 from fairlead_api.client_files.keys import LISTS, OWN, misspelt_list_key
 from fairlead_api.client_files.servers import (
     NAMESPACE,
@@ -248,14 +249,18 @@ class _ConfigurationReader:
         lists = server_lists(self._content)
         first = lists[0].path
         listed = sum(len(servers.servers) for servers in lists)
+        content = self._content if isinstance(self._content, Mapping) else {}
+        choices = list(choice_remarks(content))
+        for choice, message in choices:
+            yield self._remark(choice, message)
         if not listed:
-            yield self._remark(first, EMPTY_LIST)
+            if not choices:
+                yield self._remark(first, EMPTY_LIST)
         elif not any(True for _ in entries(self._content)):
             servers = "its only server is" if listed == 1 else f"all of its {listed} servers are"
             yield self._remark(first, f"{servers} disabled: remove `disabled` or `enabled` from a server's entry")
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
             yield self._remark(first, "the only server is this gateway itself: add another")
-        content = self._content if isinstance(self._content, Mapping) else {}
         if LISTS[0] in content and isinstance(content.get(LISTS[1]), Mapping | list):
             yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
         for duplicate in self._document.repeated if isinstance(self._document, JsonDocument) else ():
@@ -265,7 +270,8 @@ class _ConfigurationReader:
 
     def _remark(self, path: Sequence[str | int], message: str) -> ManifestProblem:
         line = self._document.line_of(path)
-        return ManifestProblem(str(self._file), line, ".".join(map(str, path)), message)
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+        return ManifestProblem(str(self._file), line, "".join(steps).lstrip("."), message)
 
     def _problem(self, entry: ConfiguredServer, inner: str, message: str) -> ManifestProblem:
         inner = _as_written(entry, inner)

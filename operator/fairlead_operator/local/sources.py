@@ -156,7 +156,8 @@ class Sources:
     def _read(self, file: Path, is_named: bool) -> FileContents:
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
-                raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
+                by_name = "" if is_named else "; an OpenAPI document may be larger if it is named: fairlead up "
+                raise ValueError(f"larger than {MAX_FILE_BYTES >> 20} MiB{by_name}{'' if is_named else file}")
             text = file.read_text("utf-8-sig")
         except FileNotFoundError:
             return FileContents()

@@ -209,17 +209,24 @@ def test_a_url_that_does_not_answer_with_a_document_is_a_failure(site: str) -> N
 
 def test_a_document_with_many_operations_is_told_what_fewer_tools_save(tmp_path: Path) -> None:
     paths = {
-        f"/{number}": {"get": {"tags": ["few" if number < 10 else "many"], "summary": "Reads.", "responses": OK}}
-        for number in range(50)
+        f"/{number}": {
+            "get": {
+                "tags": ["few" if number < 10 else "one" if number == 50 else "many"],
+                "summary": "Reads.",
+                "responses": OK,
+            }
+        }
+        for number in range(51)
     }
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(document(paths)))
     lines = check(str(file)).stderr.splitlines()
-    (cost,) = [line for line in lines if "50 definitions take about" in line]
-    many, few = [line for line in lines if "--include" in line]
+    (cost,) = [line for line in lines if "51 definitions take about" in line]
+    many, few, single = [line for line in lines if "--include" in line]
     assert "every request to a model" in cost
     assert many.endswith("% less (40 tools)")
     assert few.endswith("% less (10 tools)")
+    assert single.endswith("% less (1 tool)")
     assert any("GET /v1/search" in line and line.endswith("84% less (8 tools)") for line in lines)
     assert any("/router/mcp" in line and "3 tools" in line for line in lines)
     assert "definitions take" not in check(str(file), "--include", "few").stderr

@@ -246,6 +246,8 @@ async def test_unknown_formats_and_tiers_name_the_known_ones(tmp_path: Path) -> 
         assert (await get(gateway, "/v1/tools?format=x")).message["known"] == list(FORMATS)
         assert (await get(gateway, "/v1/tools?tier=warp")).message["known"] == ["fast"]
         assert (await get(gateway, "/v1/tools?tier=fast")).status == 200
+        unknown = (await post(gateway, "/v1/plan", b'{"route":"none"}')).message
+        assert "no routes; declare them in the file of --routes" in unknown["detail"]
 
 
 async def test_a_web_page_from_elsewhere_reaches_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,15 @@ async def test_a_port_that_is_taken_is_a_sentence_with_the_option(option: str, t
     assert other not in errors
 
 
+async def test_port_and_address_come_from_the_environment_where_no_option_names_them(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        env = {"FAIRLEAD_PORT": str(port), "FAIRLEAD_METRICS_PORT": "0", "FAIRLEAD_HOST": "127.0.0.1"}
+        async with started_up(tmp_path, cwd=tmp_path, env=env) as up:
+            assert await up.wait_for_end() == 1
+            assert f"port {port} of 127.0.0.1 is already in use" in await up.errors()
+
+
 async def test_two_runs_at_once_need_two_ports_and_both_are_proposed(tmp_path: Path) -> None:
     async with fairlead_up(tmp_path, cwd=tmp_path) as first:
         ports = [url.split(":")[2].partition("/")[0] for url in (first.url, first.metrics)]

@@ -135,6 +135,11 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
         async def is_refused() -> bool:
             return (await fairlead("tools", "--url", up.url, "--token", made))[0] == 1
 
+        for verb in ("diff", "logs"):
+            code, _, err = await fairlead(verb, "plain", *shown)
+            assert (code, "FAIRLEAD_ADMIN_GROUPS (which `fairlead up` reads when it starts)" in err) == (1, True)
+            assert ("chart" in err, "--namespace" in err, "--state-dir" in err) == (False, False, verb == "diff")
+
         await until_async("the revocation", is_refused)
         assert (await fairlead("keys", "create", "x", "--group", "g", *shown))[0] == 2
         both = ("--state-dir", str(state), "--file", str(tmp_path / "other.json"))

@@ -11,6 +11,7 @@ from petapi import pet_api
 from petstore import DOCUMENT, DocumentHost, document
 from rawserver import raw_server
 from schemedapi import CREDENTIALS, VALUES, base_url, credentials_sent_to, document_of, schemed_api
+from toolservers import sdk_server
 from upprocess import fairlead_up, until_listed
 from waiting import until_async
 
@@ -67,6 +68,13 @@ async def test_a_document_at_a_url_is_named_after_its_file(tmp_path: Path) -> No
             await up.ready("default/petstore")
             await until_listed(up.url, "petstore")
             assert "petstore__listPets" in await tool_names(up.url)
+
+
+async def test_the_url_of_an_mcp_server_in_place_of_a_document_says_where_to_name_it(tmp_path: Path) -> None:
+    async with sdk_server() as url, fairlead_up(url, cwd=tmp_path) as up:
+        message = json.dumps(await up.server("default/mcp", "failed"))
+    assert "if it is an MCP server, name it as url in an mcp.json" in message
+    assert "set openapi.url" not in message
 
 
 async def test_a_document_of_swagger_2_says_what_to_do(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import socket
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -50,7 +51,10 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
         run_setup("cursor", wishes(url=url), Output.table)
     assert "no gateway listens" not in capsys.readouterr().err
     run_setup("cursor", wishes(url=url, name="again"), Output.table)
-    assert f"no gateway listens at {url} yet: start one with `fairlead up`" in capsys.readouterr().err
+    assert (
+        f"no gateway listens at {url} yet: start one with `fairlead up --port {urlsplit(url).port}`"
+        in capsys.readouterr().err
+    )
     run_setup("cursor", wishes(url="https://tools.example.com/mcp", name="far"), Output.table)
     assert "no gateway listens" not in capsys.readouterr().err
 
@@ -71,8 +75,10 @@ def test_a_choice_of_gemini_that_leaves_the_gateway_out_is_remarked_on(
     file.write_text(json.dumps({"mcp": chosen, "mcpServers": {}}))
     run_setup("gemini-cli", wishes(), Output.table)
     told = "Gemini CLI will not start fairlead yet: "
-    error = capsys.readouterr().err
+    printed = capsys.readouterr()
+    error = printed.err
     assert (told in error) is (advice is not None)
+    assert ("Now restart it" in printed.out) is (advice is None)
     assert advice is None or told + advice in error
 
 
@@ -133,6 +139,25 @@ def test_an_entry_that_cannot_be_edited_is_to_be_replaced_by_hand_and_not_added_
 def test_an_inline_table_of_toml_is_not_touched() -> None:
     with pytest.raises(UnreadableFile, match="does not define mcp_servers"):
         with_entry('mcp_servers = {fairlead = {url = "x"}}', "mcp_servers", "fairlead", {"url": URL}, "toml")
+
+
+def test_a_server_cannot_be_added_to_an_inline_table_of_toml_whose_file_is_called_valid() -> None:
+    with pytest.raises(
+        UnreadableFile, match=r"mcp_servers cannot be edited .*; write its servers as tables, such as \["
+    ):
+        with_entry('mcp_servers = {a = {command = "x"}}', "mcp_servers", "fairlead", {"url": URL}, "toml")
+
+
+def test_a_comment_stays_in_a_file_that_has_nothing_else() -> None:
+    after = with_entry("// mine\n", "context_servers", "fairlead", {"url": URL}, "json")
+    assert after.startswith('// mine\n{\n  "context_servers"')
+
+
+def test_a_byte_order_mark_does_not_change_how_an_entry_is_indented() -> None:
+    text = '{\n    "mcpServers": {\n        "a": {}\n    }\n}\n'
+    plain = with_entry(text, "mcpServers", "fairlead", {"url": URL}, "json")
+    assert '\n        "fairlead": {' in plain
+    assert with_entry(f"\ufeff{text}", "mcpServers", "fairlead", {"url": URL}, "json") == f"\ufeff{plain}"
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,7 +408,7 @@ def test_a_yaml_file_gets_no_second_member_and_no_entry_that_cannot_be_read() ->
     assert with_entry("extensions:\n", "extensions", "f", {"a": 1}, "yaml") == "extensions:\n  f:\n    a: 1\n"
     with pytest.raises(UnreadableFile, match="does not have extensions as a block"):
         with_entry("extensions: {}\n", "extensions", "f", {"a": 1}, "yaml")
-    with pytest.raises(UnreadableFile, match="it is not valid YAML"):
+    with pytest.raises(UnreadableFile, match="extensions cannot be edited automatically"):
         with_entry("extensions:\n    a:\n        x: 1\n", "extensions", "f", "  f:\n    y: 1\n", "yaml")
 
 
@@ -439,6 +464,21 @@ def test_an_undone_setup_shows_no_secret_and_does_not_promise_the_server(
     assert "hush" in file.read_text()
     last = printed.out.splitlines()[-1]
     assert last == f"Cursor: fairlead restored in {file}. If Cursor runs, restart it."
+
+
+def test_a_replaced_entry_is_shown_without_values_of_variables_and_headers_and_secret_arguments(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    args = ["--token", "hush-a", "--header", "Authorization: Bearer hush-b", "--verbose"]
+    entry = {"command": "x", "args": args, "env": {"TEAM": "hush-c"}, "headers": {"X-Team": 'hush-"d'}}
+    file.write_text(json.dumps({"mcpServers": {"fairlead": entry}}, indent=2))
+    run_setup("cursor", wishes(), Output.table)
+    run_setup("cursor", wishes(undo=True), Output.table)
+    printed = capsys.readouterr()
+    assert "hush" not in printed.out + printed.err
+    assert "--verbose" in printed.err
 
 
 def test_a_file_that_cannot_be_used_is_wrong_use(home: Path) -> None:

@@ -25,3 +25,4 @@ def test_figures_are_named_as_those_that_tiers_are_decided_by() -> None:
     assert measured.startswith("  measured  p50 6.3 ms, p90 7.0 ms, p95 812 ms, p99 900 ms over 5 calls, the last at")
     assert measured.endswith("; tiers use these measurements")
     assert network == "  network   2.4 ms for a request that calls no tool"
+    assert " over 1 call, the last at" in explain(quantiles=figures | {"samples": 1})[2]

@@ -189,6 +189,7 @@ def test_a_long_description_is_cut_for_openai_and_its_notes_are_kept() -> None:
     assert len(text) <= 1024
     assert text.endswith("Give exactly one of these sets of arguments: id or email.")
     assert ("description", Action.DROPPED) in [(loss.keyword, loss.action) for loss in converted.report]
+    assert "only its end, as the provider refuses" in " ".join(loss.why for loss in converted.report)
 
 
 def test_a_provider_s_own_tool_is_refused_by_the_reader_and_the_others_are_read() -> None:

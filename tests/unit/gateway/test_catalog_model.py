@@ -12,7 +12,7 @@ from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_formats.tools.verbatim import UnusableDefinition, ensure_name, with_name
-from fairlead_gateway.catalog.model import Snapshot, build
+from fairlead_gateway.catalog.model import Collision, Snapshot, build
 from gatewayworld import catalog, entry
 
 ODD = b'{ "description" : "d\\u00e9", "name":"add" ,"inputSchema":{"$defs":{ },"a":1.0}, "x":[1 , 2]}'
@@ -72,6 +72,9 @@ def test_of_two_tools_of_one_name_that_of_the_first_server_by_namespace_and_name
     assert snapshot.merged["same__x"][0].key == winner
     assert [(c.exposed, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", winner, dropped)]
     assert "same__y" in snapshot.merged
+    assert "fairlead.prefix in an mcp.json" in snapshot.collisions[0].advice
+    resource = Collision("note://{id}", winner, dropped)
+    assert resource.advice == "a client that needs it connects to /servers/team-b/a/mcp"
 
 
 def test_a_prefix_and_name_that_join_to_the_same_text_collide_too() -> None:

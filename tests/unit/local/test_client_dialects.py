@@ -420,6 +420,30 @@ def test_servers_that_gemini_cli_does_not_allow_are_not_started(settings: dict[s
     assert [declared.server.metadata.name for declared in servers] == started
 
 
+@pytest.mark.parametrize(
+    ("settings", "remarks"),
+    [
+        ({"allowed": ["weather", "mising"]}, [("mcp.allowed[1]", "mising is not a server in mcpServers of this file")]),
+        ({"excluded": ["wether"]}, [("mcp.excluded[0]", "did you mean weather?")]),
+        (
+            {"allowed": ["zzz"]},
+            [("mcp.allowed[0]", "correct or remove the name"), ("mcp", "none of the servers in mcpServers is chosen")],
+        ),
+        ({"allowed": []}, [("mcp", "add the name of one to mcp.allowed")]),
+        ({"excluded": ["weather", "docs"]}, [("mcp", "remove one from mcp.excluded")]),
+        ({"allowed": ["weather"], "excluded": ["docs"]}, []),
+    ],
+)
+def test_a_name_that_gemini_cli_chooses_and_the_file_lacks_is_told(
+    settings: dict[str, Any], remarks: list[tuple[str, str]]
+) -> None:
+    listed = {name: {"httpUrl": "http://x/mcp"} for name in ("weather", "docs")}
+    told = read_client_file({"mcpServers": listed, "mcp": settings}, "/repo/.gemini/settings.json").remarks
+    assert [remark.field for remark in told] == [field for field, _ in remarks]
+    for remark, (_, words) in zip(told, remarks, strict=True):
+        assert words in remark.message
+
+
 def test_settings_that_zed_writes_into_custom_entries_give_no_remark() -> None:
     servers = {
         "a": {"source": "custom", "command": {"path": "x", "args": ["-y"], "env": {}}, "settings": {}},

@@ -44,6 +44,18 @@ def over(paths: Sequence[Path]) -> Sources:
     return Sources(paths, {"TOKEN": "abc"})
 
 
+def test_a_large_file_of_a_folder_is_told_with_the_way_to_serve_it_as_a_document(tmp_path: Path) -> None:
+    large = tmp_path / "github.json"
+    large.touch()
+    os.truncate(large, 9 << 20)
+    (problem,) = [each for each in scan_sources(over([tmp_path])).problems if each.file == str(large)]
+    assert problem.message.endswith(
+        f"larger than 8 MiB; an OpenAPI document may be larger if it is named: fairlead up {large}"
+    )
+    (problem,) = scan_sources(over([large])).problems
+    assert problem.message == "cannot be read: larger than 8 MiB"
+
+
 def test_a_folder_is_read_with_all_its_kinds_of_files(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(server("a") + "---\n" + server("b"))
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"c": {"command": "x"}}}')

@@ -289,7 +289,7 @@ async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes
 
 
 async def test_a_start_that_fails_in_other_words_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
-    causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left", "no quota"])
+    causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left.", "no quota"])
 
     def fail(process: FakeProcess, message: dict[str, Any]) -> None:
         process.events.on_stderr(next(causes, "no quota"))

@@ -159,6 +159,8 @@ def test_a_request_that_version_1_of_the_package_mcp_does_not_know_is_never_the_
         "CancelTaskRequest.params.taskId",
         "  Field required [type=missing, input_value={'_meta': {}}, input_type=dict]",
         "Processing request of type ListPromptsRequest",
+        "Processing request of type",
+        "                             ListPromptsRequest",
     ]
     assert diagnosis(printed) == ""
     assert diagnosis([*printed, "no database"]) == "no database"

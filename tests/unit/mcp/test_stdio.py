@@ -93,13 +93,18 @@ def test_a_log_keeps_its_indentation_and_what_follows_a_line_of_any_length(
     ],
 )
 def test_npx_installs_without_a_question_that_nobody_would_answer(spec: ChildSpec) -> None:
-    assert spec.environment({"PATH": "/bin"}) == {"PATH": "/bin", "npm_config_yes": "true"}
+    assert spec.environment({"PATH": "/bin"}) == {
+        "PATH": "/bin",
+        "npm_config_yes": "true",
+        "npm_config_logs_max": "200",
+    }
 
 
 def test_other_programs_get_no_settings_of_npm_and_what_the_spec_says_of_them_stays() -> None:
     assert ChildSpec("node", ("/srv/npx-server.js",)).environment({}) == {}
     for name in ("npm_config_yes", "NPM_CONFIG_YES"):
-        assert ChildSpec.of("npx", ["server"], {name: "false"}).environment({}) == {name: "false"}
+        own = {name: "false", "NPM_CONFIG_LOGS_MAX": "0"}
+        assert ChildSpec.of("npx", ["server"], own).environment({}) == own
 
 
 def test_equal_specs_are_equal_whatever_the_order_of_their_variables() -> None:

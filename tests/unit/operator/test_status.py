@@ -15,7 +15,7 @@ from fairlead_api.reasonspage import page
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.condition_assembly import ready_verdict
+from fairlead_operator.condition_assembly import AdviceContext, conditions, ready_verdict
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.announcements import condition_announcements
 from fairlead_operator.server.status import Facts, Verdicts, build_status
@@ -79,7 +79,9 @@ def test_the_page_of_reasons_says_which_condition_ready_follows() -> None:
     }
     assert ready_verdict(unknown_before_false) == DOWN
     (sentence,) = re.findall(r"`Ready` has status and reason [^.]*\.", page())
-    assert sentence.endswith("\nthat is `False`, else of the first that is `Unknown`, as far as the resource has them.")
+    assert sentence.endswith(
+        "\nthat is `False`, else of the first that is `Unknown`, as far as the resource has these conditions."
+    )
 
 
 def with_status(server: McpServer, status: McpServerStatus) -> McpServer:
@@ -154,6 +156,20 @@ def test_advice_names_the_objects_that_the_verdict_is_about(cause: Cause, names:
         condition = status.condition(kind)
         assert condition is not None
         assert condition.message.endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("ended", "advice"),
+    [
+        ("exited with code 1: no key", "shows what it printed."),
+        ("exited with code 1; it printed nothing", "it printed nothing. Check command, args, cwd and env."),
+    ],
+)
+def test_advice_names_no_log_of_a_server_that_printed_nothing(ended: str, advice: str) -> None:
+    verdict = ConditionVerdict(False, Cause.START_FAILED, f"team/search {ended}")
+    context = AdviceContext(form="client-configuration", server="team/search")
+    made = conditions({ConditionType.READY: verdict, ConditionType.VERIFIED: verdict}, [], 1, NOW, context)
+    assert made[1].message.endswith(advice)
 
 
 def test_a_message_begins_with_the_cause_where_it_says_more_than_the_reason_and_only_once() -> None:

@@ -40,6 +40,7 @@ def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> No
         ([], "Expected `object`, got `array`"),
         ({"a": {"models": []}}, "a lists no model; name at least one"),
         ({"a": {}}, "missing required field `models`"),
+        ({"a": {"models": ["m"]}, "b": 5}, "routes: b: Expected `object`, got `int`"),
         ({"a": {"models": ["m"], "maxTool": 3}}, "unknown field `maxTool`"),
         ({"a": {"models": [{"name": "m"}]}}, "models"),
     ],
