@@ -48,7 +48,8 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.entered_keys import line_value
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
+from fairlead_mcp.stream_client import StreamClient
+from fairlead_mcp.streams import OPEN_SECONDS, ClientSide, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 IDLE_SECONDS: Final = 300.0

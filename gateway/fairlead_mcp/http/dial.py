@@ -34,6 +34,10 @@ NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 """Reverse lookup of an address (PTR, RFC 1035 section 3.5); empty without a name."""
 PATIENCE: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
+FRESH: Final = 1.0
+"""Seconds for which an answer stands for further look-ups of the same name. Every open stream looks its server's pods
+up (`fairlead_mcp.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
+"""
 REMEMBERED: Final = 300.0
 """Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""
 GRACE: Final = 4.5
@@ -175,8 +179,8 @@ async def name_by_dns(address: str) -> str:
 class RememberedNames:
     """Resolver with a cache for outages: it returns the last addresses of a name when `resolve` does not answer.
 
-    An unknown name is looked up again until `GRACE` seconds after its first failure, and later fails at once. `clock`
-    is in seconds.
+    A name is looked up once a second at most (`FRESH`). An unknown name is looked up again until `GRACE` seconds after
+    its first failure, and later fails at once. `clock` is in seconds.
     """
 
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
@@ -205,6 +209,8 @@ class RememberedNames:
 
     async def _answer(self, host: str, port: int) -> list[Address]:
         remembered = self._remembered.get((host, port))
+        if remembered is not None and self._clock() - remembered[0] < FRESH:
+            return remembered[1]
         try:
             async with asyncio.timeout(None if remembered is None else PATIENCE):
                 addresses = await self._resolve(host, port)
