@@ -44,7 +44,8 @@ class TcpOpener(StreamOpener):
     `shuffle`.
 
     `key` is for a gate that reads keys: the digest of a program, a space, and the key of the user whose process it is
-    (one printable word); empty for a process without a user. None: the gate reads no key.
+    (one printable word); empty for a process without a user. None: the gate reads no key. `resolve_recent` is for
+    checks of open streams, whose answers may be shared.
     """
 
     starts_process = True
@@ -57,6 +58,7 @@ class TcpOpener(StreamOpener):
         *,
         key: str | None = None,
         resolve: Resolve | None = None,
+        resolve_recent: Resolve | None = None,
         timeout: float = DIAL_SECONDS,
         check_seconds: float = CHECK_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
@@ -68,7 +70,7 @@ class TcpOpener(StreamOpener):
             shuffle(addresses)
             return addresses
 
-        self._peers = PeerCheck(host, port, ask, check_seconds)
+        self._peers = PeerCheck(host, port, resolve_recent or ask, check_seconds)
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 

@@ -35,8 +35,8 @@ NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 PATIENCE: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
 FRESH: Final = 1.0
-"""Seconds for which an answer stands for further look-ups of the same name. Every open stream looks its server's pods
-up (`fairlead_mcp.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
+"""Seconds for which `RememberedNames.recent` takes an answer again. Every open stream looks its server's pods up
+(`fairlead_mcp.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
 """
 REMEMBERED: Final = 300.0
 """Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""
@@ -179,8 +179,8 @@ async def name_by_dns(address: str) -> str:
 class RememberedNames:
     """Resolver with a cache for outages: it returns the last addresses of a name when `resolve` does not answer.
 
-    A name is looked up once a second at most (`FRESH`). An unknown name is looked up again until `GRACE` seconds after
-    its first failure, and later fails at once. `clock` is in seconds.
+    An unknown name is looked up again until `GRACE` seconds after its first failure, and later fails at once. `clock`
+    is in seconds.
     """
 
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
@@ -207,10 +207,15 @@ class RememberedNames:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _answer(self, host: str, port: int) -> list[Address]:
+    async def recent(self, host: str, port: int) -> list[Address]:
+        """Resolve a name, by a look-up of the last second if there was one. Raises like `__call__`."""
         remembered = self._remembered.get((host, port))
         if remembered is not None and self._clock() - remembered[0] < FRESH:
             return remembered[1]
+        return await self(host, port)
+
+    async def _answer(self, host: str, port: int) -> list[Address]:
+        remembered = self._remembered.get((host, port))
         try:
             async with asyncio.timeout(None if remembered is None else PATIENCE):
                 addresses = await self._resolve(host, port)

@@ -42,7 +42,8 @@ CONNECTIONS: Final = 16
 class EventsOpener(StreamOpener):
     """Opens an event stream at `url` by GET. `headers` are sent with every request.
 
-    Raises InvalidTarget for an invalid URL or header.
+    `resolve_recent` is for checks of open streams, whose answers may be shared. Raises InvalidTarget for an invalid URL
+    or header.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class EventsOpener(StreamOpener):
         headers: Mapping[str, str] | None = None,
         ssl: tls.SSLContext | None = None,
         resolve: Resolve | None = None,
+        resolve_recent: Resolve | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self.url = url
@@ -62,9 +64,10 @@ class EventsOpener(StreamOpener):
         self.head = self.target.head(b"GET", self.headers) + b"Accept: text/event-stream\r\n\r\n"
         self._ssl = (ssl or tls.create_default_context()) if self.target.tls else None
         self._resolve = resolve or resolve_by_dns
+        self._resolve_recent = resolve_recent or self._resolve
         # the names of other hosts may lead to another address each time, without an end of the one before
         seconds = check_seconds if service_namespace(self.target.host.lower()) else NEVER
-        self._peers = PeerCheck(self.target.host, self.target.port, self._resolve, seconds)
+        self._peers = PeerCheck(self.target.host, self.target.port, self._resolve_recent, seconds)
 
     def stream_pool(self) -> Pool:
         """Make the connection pool of one stream."""

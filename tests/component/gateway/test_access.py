@@ -110,7 +110,9 @@ async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) ->
 
 
 async def test_a_tool_that_a_limit_on_lists_cuts_is_a_no_as_its_calls_are_refused(tmp_path: Path) -> None:
-    short = Policy(namespace="default", name="short", every=True, limits=PolicyLimits(max_tools=2))
+    short = Policy(
+        namespace="default", name="short", every=True, limits=PolicyLimits(max_tools=2), rules=(Rule(action="Allow"),)
+    )
     mill = catalog("mill", NOWHERE, ["grind"])
     async with running(tmp_path, mill, TAVERN, Rules(policies=(short,))) as gateway:
         cut = (await access(gateway, None, tool="tavern__web-search")).message
@@ -132,19 +134,16 @@ async def test_a_tool_that_no_tier_of_the_agent_shows_is_a_no_after_its_grace(tm
     state = State(
         servers=(ServerState(namespace="default", name="tavern", tools=(hidden,)),), decided_at="2026-01-01T00:00Z"
     )
-    quick = Policy(namespace="default", name="quick", every=True, max_tier="fast")
-    clock = Clock()
+    quick = Policy(namespace="default", name="quick", every=True, max_tier="fast", rules=(Rule(action="Allow"),))
+    clock, reasons = Clock(), []
     for policies, allowed in (((), [True, True]), ((quick,), [True, False])):
         async with running(tmp_path, TAVERN, Rules(tiers=tiers, policies=policies), state, clock=clock) as gateway:
-            answers = []
-            for _ in range(2):
-                answers.append((await access(gateway, None, tool="tavern__roll-dice")).message)
+            for is_allowed in allowed:
+                answer = (await access(gateway, None, tool="tavern__roll-dice")).message
+                assert (answer["allowed"], answer["listed"]) == (is_allowed, False)
+                reasons.append(answer["reason"])
                 clock.forward(61)
-        assert [answer["allowed"] for answer in answers] == allowed
-        assert [answer["listed"] for answer in answers] == [False, False]
-    assert answers[1]["reason"] == (
-        "tier fast hides the tool tavern__roll-dice: over_budget p95=1s; no tier shows the tool now"
-    )
+    assert reasons[-1] == "tier fast hides the tool tavern__roll-dice: over_budget p95=1s; no tier shows the tool now"
 
 
 async def test_where_nobody_is_asked_who_they_are_everybody_may_ask_everything(tmp_path: Path) -> None:
