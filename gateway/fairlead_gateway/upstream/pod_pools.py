@@ -43,7 +43,7 @@ CHECK_SECONDS: Final = 0.25
 REFRESH_SECONDS: Final = 10.0
 """Interval of DNS look-ups of the server's addresses, while the server gets calls."""
 POD_REFRESH_SECONDS: Final = 5.0
-"""The same for a Service of the cluster. A pod that is about to end has to be noticed while it still serves: its
+"""Interval of DNS look-ups of a Service's pods. A pod that is about to end has to be noticed while it still serves: its
 address is in DNS for up to 5 s more.
 """
 STALLED_SECONDS: Final = 0.5

@@ -393,8 +393,8 @@ def events_link(resolve: Resolve) -> StreamClient:
 
 
 async def test_requests_of_an_event_stream_are_posted_to_the_pod_that_it_comes_from() -> None:
-    one, two = EventsPod(), EventsPod()
-    async with raw_server(one.handle) as first, raw_server(two.handle) as second:
+    both = (EventsPod(), EventsPod())
+    async with raw_server(both[0].handle) as first, raw_server(both[1].handle) as second:
         pods = [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
@@ -403,7 +403,7 @@ async def test_requests_of_an_event_stream_are_posted_to_the_pod_that_it_comes_f
 
         link = events_link(resolve)
         await asyncio.gather(*(link.request("tools/list", None, deadline=soon()) for _ in range(20)))
-        assert sorted(len(pod.methods) for pod in (one, two)) == [0, 22]
+        assert sorted(len(pod.methods) for pod in both) == [0, 22]
         assert link.starts == 1
         await link.aclose()
 

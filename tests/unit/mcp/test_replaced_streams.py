@@ -135,9 +135,9 @@ async def test_no_request_waits_for_the_process_of_the_new_pod_while_the_old_one
     await asyncio.sleep(0.5)
     answers = []
     while now() < 30:
-        asked = now()
+        begin = now()
         answers.append(await pod_of(client))
-        assert now() == asked
+        assert now() == begin
         await asyncio.sleep(1)
     assert answers == ["old"] * 15 + ["new"] * 15
     assert opener.opened[0].closed
