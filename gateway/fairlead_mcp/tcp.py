@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
-from fairlead_mcp.peers import CHECK_SECONDS, PeerCheck
+from fairlead_mcp.http.peers import CHECK_SECONDS, PeerCheck
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 from fairlead_mcp.streams import MessageStream, StreamConnection, StreamOpener

@@ -19,9 +19,8 @@ from typing import Final, NamedTuple, Protocol
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.pod_health import PING_SECONDS, PodHealth, PodHealthTable
-from fairlead_mcp.addresses import is_address
+from fairlead_mcp.addresses import is_address, service_namespace
 from fairlead_mcp.asyncio_tasks import TaskSet
-from fairlead_mcp.egress import service_namespace
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.exchange import Call

@@ -36,7 +36,7 @@ PATIENCE: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
 FRESH: Final = 1.0
 """Seconds for which `RememberedNames.recent` takes an answer again. Every open stream looks its server's pods up
-(`fairlead_mcp.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
+(`fairlead_mcp.http.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
 """
 REMEMBERED: Final = 300.0
 """Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""

@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.addresses import service_namespace
 from fairlead_mcp.asyncio_tasks import TaskSet
-from fairlead_mcp.egress import service_namespace
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.channel import ADDRESSES
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
+from fairlead_mcp.http.peers import CHECK_SECONDS, PeerCheck
 from fairlead_mcp.http.pool import NEVER, Awaited, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
-from fairlead_mcp.peers import CHECK_SECONDS, PeerCheck
 from fairlead_mcp.stdio import MAX_LINE
 from fairlead_mcp.streams import MessageStream, StreamConnection, StreamOpener
 
