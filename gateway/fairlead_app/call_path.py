@@ -100,6 +100,7 @@ def server_registry(
         installation=shared.installation,
         credentials=servers.credentials,
         resolve=lambda key: egress.guard(remembered, key.namespace),
+        resolve_recent=lambda key: egress.guard(remembered.recent, key.namespace),
         children=servers.children,
         shared_children=servers.shared_children,
         local=lambda limit: LocalUpstream(

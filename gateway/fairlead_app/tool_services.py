@@ -131,4 +131,4 @@ def rest_context(
         outputs=sources.outputs or ProcessOutputs(sources.children),
         children=sources.children,
     )
-    return RestContext(tools, guard, administration, records, sign_ins, settings.listening.limits.body)
+    return RestContext(tools, guard, administration, records, sign_ins, settings.listening.limits.body, shared.clock)

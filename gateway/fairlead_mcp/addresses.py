@@ -155,3 +155,21 @@ def is_within_cluster(authority: str) -> bool:
     if bare.rstrip(".").endswith((".svc", ".svc.cluster.local")):
         return True
     return is_address(bare)
+
+
+def service_namespace(name: str) -> str | None:
+    """Return the namespace of a name inside a cluster, such as `team` of `demo.team.svc.cluster.local`.
+
+    Empty if the name is ambiguous, None for a name outside of clusters.
+    """
+    labels = name.removesuffix(".").split(".")
+    if len(labels) == 1:
+        return ""
+    match = {
+        labels[at - 1] if at > 1 else ""
+        for at, label in enumerate(labels)
+        if at > 0 and (label == "svc" or (label == "pod" and labels[at + 1 :] == ["cluster", "local"]))
+    }
+    if match:
+        return match.pop() if len(match) == 1 else ""
+    return "" if labels[-2:] == ["cluster", "local"] else None

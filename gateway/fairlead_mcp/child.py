@@ -19,15 +19,8 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.printed import PrintedLines, printable
 from fairlead_mcp.refusals import advise, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher, Process
-from fairlead_mcp.stream_client import (
-    NO_CLIENT_SIDE,
-    ClientSide,
-    StreamClient,
-    StreamConnection,
-    StreamOpener,
-    StreamPolicy,
-    with_name,
-)
+from fairlead_mcp.stream_client import StreamClient, with_name
+from fairlead_mcp.streams import NO_CLIENT_SIDE, ClientSide, StreamConnection, StreamOpener, StreamPolicy
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from fairlead_mcp.addresses import authority
-from fairlead_mcp.egress import service_namespace
+from fairlead_mcp.addresses import authority, service_namespace
 
 _PORTS: Final = {"https": 443, "http": 80}
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead_api.setting_types import check_host_or_network, parsed_network
+from fairlead_mcp.addresses import service_namespace
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, NameOf, Resolve, Resolved, name_by_dns
 
@@ -278,24 +279,6 @@ async def _resolve_optional(resolve: Resolve, name: str) -> list[Address]:
         return await resolve(name, 443)
     except (OSError, UnicodeError):
         return []
-
-
-def service_namespace(name: str) -> str | None:
-    """Return the namespace of a name inside a cluster, such as `team` of `demo.team.svc.cluster.local`.
-
-    Empty if the name is ambiguous, None for a name outside of clusters.
-    """
-    labels = name.removesuffix(".").split(".")
-    if len(labels) == 1:
-        return ""
-    match = {
-        labels[at - 1] if at > 1 else ""
-        for at, label in enumerate(labels)
-        if at > 0 and (label == "svc" or (label == "pod" and labels[at + 1 :] == ["cluster", "local"]))
-    }
-    if match:
-        return match.pop() if len(match) == 1 else ""
-    return "" if labels[-2:] == ["cluster", "local"] else None
 
 
 def public_only(resolve: Resolve) -> Resolve:

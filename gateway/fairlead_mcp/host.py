@@ -18,7 +18,7 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
-from fairlead_mcp.stream_client import ClientSide
+from fairlead_mcp.streams import ClientSide
 
 
 class ChildListener(Protocol):

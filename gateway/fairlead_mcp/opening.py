@@ -23,7 +23,8 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.session import CONNECT_SECONDS, CONNECTIONS, McpSession, http_pool, line_channel
-from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
+from fairlead_mcp.stream_client import StreamClient
+from fairlead_mcp.streams import OPEN_SECONDS, ClientSide, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 MethodObserver: TypeAlias = Callable[[str], None]

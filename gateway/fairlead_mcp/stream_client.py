@@ -1,8 +1,10 @@
 """Client of one MCP server over a message stream that all requests share and that is reopened after it was lost.
 
-A `StreamOpener` opens the streams: the openers in `tcp` and `http.events` connect to a remote process, the opener in
-`child` starts a process. This module decides when a stream is opened, which requests wait for it, and when a failed
-opening is retried.
+A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
+one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
+
+A stream whose peer is about to end is replaced: another stream is opened while the first still takes requests, and
+takes them when its handshake is done. The first ends when its last request is answered.
 
     IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING if eager
                          └────────failure────────────────────────┘        CLOSED: by `aclose`, for good
@@ -18,32 +20,32 @@ import logging
 import random
 import secrets
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import Final
 
 from msgspec import Raw
 
-from fairlead_mcp import jsonrpc
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
+from fairlead_mcp.eras import Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.idle import IdleTimes
-from fairlead_mcp.multiplex import Multiplexer, Offering
 from fairlead_mcp.refusals import is_same_failure
+from fairlead_mcp.streams import (
+    NEVER,
+    NO_CLIENT_SIDE,
+    ON_DEMAND,
+    ClientSide,
+    StreamConnection,
+    StreamOpener,
+    StreamPolicy,
+)
 from fairlead_mcp.waiting import wait_until_set
 
 logger = logging.getLogger(__name__)
 
-NEVER: Final = float("inf")
-PROBE_SECONDS: Final = 10.0
-"""Default of `StreamPolicy.probe_seconds`."""
-OPEN_SECONDS: Final = 30.0
-"""Limit for the handshake; long, because a server on a stream may have to start first."""
 FIRST_DELAY: Final = 0.25
 """Longest delay in seconds before the first retry."""
 LAST_DELAY: Final = 5.0
@@ -52,10 +54,10 @@ FAILED_AFTER: Final = 3
 """Consecutive failures after which the state is FAILED; retries go on."""
 REFUSED_SECONDS: Final = 600.0
 """Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
-_LOGGED_LINES: Final = 10
-"""Number of lines of a stream that are logged because they are not MCP messages."""
-_LOGGED_BYTES: Final = 80
-"""Maximum number of bytes that are logged of a line that is not an MCP message."""
+REPLACE_SECONDS: Final = 12.0
+"""Longest time for which a stream whose peer is about to end takes requests while another stream is opened. A pod gives
+its last requests 30 s, of which up to 10 pass before the check notices its end.
+"""
 _LONGEST_WAIT: Final = 1e6
 """Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
@@ -75,147 +77,6 @@ class StreamState(Enum):
     """Like BACKOFF, after `FAILED_AFTER` failures in a row or a permanent failure."""
     CLOSED = "closed"
     """`aclose` was called."""
-
-
-class MessageStream(Protocol):
-    """An open stream."""
-
-    def write(self, line: bytes) -> None:
-        """Send one message, which is dropped if the stream has ended. Raises PoolFull when the peer does not read."""
-        ...
-
-    async def aclose(self) -> None: ...
-
-
-class StreamOpener(ABC):
-    """Opens streams to one server and explains failures to open one."""
-
-    closed: ClassVar[str] = "the connection to %s was closed"
-    """Message of requests after `StreamClient.aclose`, with a `%s` for the server's name."""
-    starts_process: ClassVar[bool] = False
-    """Whether opening a stream starts a process that ends with the stream."""
-
-    @abstractmethod
-    async def open(self, connection: StreamConnection) -> MessageStream:
-        """Open a stream that reports its messages and its end to `connection`. Raises McpError, after cleaning up."""
-
-    def explain(self, error: McpError, seconds: float) -> McpError:
-        """Error for callers, made from the failure to open a stream or to negotiate within `seconds`."""
-        return error
-
-    def is_permanent(self, failure: McpError) -> bool:
-        """Whether retries are useless until somebody changes something, such as the command."""
-        return False
-
-    @property
-    def check_seconds(self) -> float:
-        """Seconds between two checks of `is_current`; NEVER for none."""
-        return NEVER
-
-    async def is_current(self, stream: MessageStream) -> bool:
-        """Whether new requests still belong on this open stream; False if its peer is about to end and there is another
-        peer.
-        """
-        return True
-
-
-class ClientSide(NamedTuple):
-    """Client's side of the streams to one server."""
-
-    client: Client = Client()
-    offering: Offering | None = None
-    """Capabilities to declare, where the server has one client only; None declares none."""
-    on_notification: Callable[[str, bytes], None] | None = None
-    """Called in the event loop with the method and the line of each notification; may not raise."""
-
-
-@dataclass(frozen=True)
-class StreamPolicy:
-    """When a stream is opened, how long opening may take, and how long an idle stream stays open."""
-
-    eager: bool = False
-    """Open a stream at once, and again whenever it ends, instead of on demand."""
-    modern: bool | None = None
-    """Era of the server. False: `initialize` is sent without the probe for the modern era (`server/discover`). None:
-    unknown, so that a stream which is lost while it opens makes the next handshake one of the other era.
-    """
-    idle: float = NEVER
-    """Seconds without a request after which the stream is closed."""
-    open_seconds: float = OPEN_SECONDS
-    """Limit for the handshake."""
-    probe_seconds: float = PROBE_SECONDS
-    """Limit for an answer to the probe for the modern era."""
-
-
-ON_DEMAND: Final = StreamPolicy()
-NO_CLIENT_SIDE: Final = ClientSide()
-
-
-class StreamConnection:
-    """One message stream from its opening to its end; the future `end` then has the reason."""
-
-    def __init__(self, client: StreamClient) -> None:
-        self.pipe: MessageStream | None = None
-        """The open stream; None while it is being opened."""
-        self.negotiated: Negotiated | None = None
-        """Result of the handshake; None before it."""
-        self.negotiated_at = 0.0
-        """Time of the handshake."""
-        offering = client.side.offering
-        self._is_for_one_client = offering is not None
-        self.stream = Multiplexer(
-            self._write,
-            on_notification=client.side.on_notification,
-            on_request=None if offering is None else offering.on_request,
-            clock=client.clock,
-        )
-        self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        self.left: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        """Why the stream takes no new requests: it has ended, or another stream takes them."""
-        self._client = client
-        self._skipped = 0
-
-    def _write(self, line: bytes) -> None:
-        if self.end.done():
-            raise self.end.result()
-        assert self.pipe is not None
-        self.pipe.write(line)
-
-    def on_line(self, line: bytes) -> bool:
-        """Handle one message. False if it is not JSON-RPC, or is a response with an id that no request had."""
-        try:
-            understood = self.stream.feed(line)
-        except McpError as error:  # the server does not read, so that its own request could not be answered
-            self.on_end(error)
-            return True
-        if not understood:
-            self._skipped += 1
-            if self._skipped <= _LOGGED_LINES:
-                shown = line[:_LOGGED_BYTES].decode("utf-8", "replace")
-                # what a server prints for each client has been a warning for the stream that all clients share
-                level = logging.DEBUG if self._is_for_one_client else logging.WARNING
-                logger.log(level, "%s sent a line that is not MCP: %r", self._client.name, shown)
-        return understood
-
-    def on_refused(self, line: bytes, error: McpError) -> None:
-        """Fail the request in `line`, which could not be delivered; the stream stays open."""
-        ident = jsonrpc.decode_message(line).id
-        if isinstance(ident, Raw):
-            self.stream.fail(bytes(ident), error)
-
-    def on_end(self, error: McpError) -> None:
-        """End the stream with this error, unless it has ended already."""
-        if not self.end.done():
-            self.end.set_result(error)
-            self.leave(error)
-            self.stream.fail_all(error)
-            self._client.handle_loss(self, error)
-
-    def leave(self, why: McpError) -> None:
-        """End the subscriptions; requests with a deadline may still be answered."""
-        if not self.left.done():
-            self.left.set_result(why)
-            self.stream.fail_unbounded(why)
 
 
 class StreamClient:
@@ -257,11 +118,11 @@ class StreamClient:
         self._changed = asyncio.Event()
         """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
-        self._attempted_stream: MessageStream | None = None
-        """The stream of the last attempt; None if it was not opened."""
         self._check_timer: asyncio.TimerHandle | None = None
         """Starts the next check of the open stream (`StreamOpener.is_current`)."""
         self._checks = TaskSet()
+        self._replacement: asyncio.Task[None] | None = None
+        """Opens the stream that will take the requests in place of the open one."""
         self._retired_streams: set[StreamConnection] = set()
         """Streams whose requests may still be answered, while another stream takes the new requests."""
         self._retired_endings = TaskSet()
@@ -335,7 +196,7 @@ class StreamClient:
     def retry(self) -> None:
         """Open a stream now instead of after the back-off, and reset the back-off.
 
-        If an attempt is in progress and fails, another attempt follows at once.
+        Where an attempt is under way, another one follows if it fails.
         """
         if self.state in (StreamState.BACKOFF, StreamState.FAILED, StreamState.STARTING):
             self._backoff.failures = 0
@@ -355,7 +216,7 @@ class StreamClient:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
         closed = ConnectionLost(self._opener.closed % self.name, sent=True)
-        self._close_stream(closed)
+        self._close_connection(closed)
         for connection in [*self._retired_streams]:
             connection.on_end(closed)
         await self._checks.cancel()
@@ -383,49 +244,59 @@ class StreamClient:
     async def _open(self) -> None:
         while True:
             probe = self._probe
-            failure = await self._attempt()
+            connection, failure = await self._attempt()
             if failure is None:
                 return
-            if await self._has_moved():
+            if await self._has_moved(connection):
                 self._probe = probe  # the end of a peer says nothing about the server's era
             elif not self._retried:  # else the failed attempt began before `retry` was called
                 break
         self._fail(failure, None)
 
-    async def _attempt(self) -> McpError | None:
-        """Open a stream and negotiate. Returns the error of a failure, None for success."""
+    async def _attempt(self) -> tuple[StreamConnection, McpError | None]:
+        """Open the stream that requests wait for. Returns it, with the error of a failure."""
         self._retried = False
         self._enter(StreamState.STARTING)
         while self._endings:  # one stream at a time: a listener with a backlog of one is not flooded
             await asyncio.wait(self._endings)
         connection = self._connection = StreamConnection(self)
+        failure = await self._connect(connection)
+        if failure is None:
+            self._adopt(connection)
+        else:
+            self._close_connection(failure)
+        return connection, failure
+
+    async def _connect(self, connection: StreamConnection) -> McpError | None:
+        """Open a stream and negotiate. Returns the error of a failure, None for success."""
         self.starts += 1
-        self._attempted_stream = None
         try:
-            self._attempted_stream = connection.pipe = await self._opener.open(connection)
-            agreed = await self._negotiate(connection)
+            connection.pipe = await self._opener.open(connection)
+            connection.negotiated = await self._negotiate(connection)
         except McpError as error:
             if isinstance(error, ConnectionLost) and self._policy.modern is None:
                 self._probe = not self._probe  # some servers close the stream at a message of the other era
-            failure = self._opener.explain(error, self._policy.open_seconds)
+            return self._opener.explain(error, self._policy.open_seconds)
         except Exception as error:  # requests wait for this task: without a verdict they would wait for ever
             logger.exception("%s cannot be opened", self.name)
-            failure = ConnectFailed(f"{self.name} cannot be opened ({error})", reason="StartFailed")
-        else:
-            connection.negotiated = agreed
-            connection.negotiated_at = self.clock()
-            has_own_process = self._opener.starts_process or self.side.offering is not None
-            self.process = secrets.token_hex(6).encode() if has_own_process else None
-            self._enter(StreamState.RUNNING)
-            self._mark_idle()  # the request that wanted the stream may have been canceled
-            self._schedule_check(connection)
-            return None
-        self._close_stream(failure)
-        return failure
+            return ConnectFailed(f"{self.name} cannot be opened ({error})", reason="StartFailed")
+        return None
 
-    async def _has_moved(self) -> bool:
-        """Whether new requests belong to another peer than the peer of the last attempt."""
-        return self._attempted_stream is not None and not await self._opener.is_current(self._attempted_stream)
+    def _adopt(self, connection: StreamConnection) -> None:
+        """Have a stream take the requests, in place of the one before."""
+        former, self._connection = self._connection, connection
+        connection.negotiated_at = self.clock()
+        alone = self._opener.starts_process or self.side.offering is not None
+        self.process = secrets.token_hex(6).encode() if alone else None
+        self._enter(StreamState.RUNNING)
+        self._mark_idle()  # the request that wanted the stream may have been canceled
+        self._schedule_check(connection)
+        if former is not None and former is not connection:
+            self._retire(former)
+
+    async def _has_moved(self, connection: StreamConnection) -> bool:
+        """Whether requests belong to another peer by now than that of a stream which could not be opened."""
+        return connection.pipe is not None and not await self._opener.is_current(connection.pipe)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
@@ -444,8 +315,7 @@ class StreamClient:
     # The replacement of a stream
 
     def _schedule_check(self, connection: StreamConnection) -> None:
-        """Schedule a check of the open stream. The stream of a single client has that client's state, and stays."""
-        if self._opener.check_seconds < NEVER and self.side.offering is None:
+        if self._opener.check_seconds < NEVER:
             loop = asyncio.get_running_loop()
             self._check_timer = loop.call_later(self._opener.check_seconds, self._start_check, connection)
 
@@ -453,26 +323,71 @@ class StreamClient:
         self._checks.start(self._check(connection), f"check {self.name}")
 
     async def _check(self, connection: StreamConnection) -> None:
-        assert connection.pipe is not None
-        is_current = await self._opener.is_current(connection.pipe)
+        is_current = await self._is_current(connection)
         if connection is not self._connection:
             return
         if is_current:
             self._schedule_check(connection)
+        elif self.side.offering is not None:
+            self._leave(connection)
         else:
-            self._retire(connection)
+            self._replacement = self._checks.start(self._replace(connection), f"replace {self.name}")
 
-    def _retire(self, connection: StreamConnection) -> None:
-        """Have another stream take the new requests; the stream ends when its own are answered."""
+    async def _is_current(self, connection: StreamConnection) -> bool:
+        """Whether an open stream still takes new requests. The stream of a single client has that client's state, so
+        that it stays until its peer is certain to end.
+        """
+        assert connection.pipe is not None
+        if await self._opener.is_current(connection.pipe):
+            return True
+        return self.side.offering is not None and not await self._opener.is_ending(connection.pipe)
+
+    async def _replace(self, former: StreamConnection) -> None:
+        """Open another stream while `former` takes the requests, so that none of them waits for a process to start."""
+        probe, connection = self._probe, StreamConnection(self)
+        timer = asyncio.get_running_loop().call_later(REPLACE_SECONDS, self._leave, former)
+        try:
+            failure = await self._connect(connection)
+            if failure is not None and await self._has_moved(connection):
+                self._probe = probe
+        except asyncio.CancelledError:
+            self._end(connection, ConnectionLost(f"the connection to {self.name} is not needed any more", sent=False))
+            raise
+        finally:
+            timer.cancel()
+        self._replacement = None
+        if failure is None:
+            self._adopt(connection)
+            return
+        logger.warning("%s; requests stay where they are", with_name(self.name, failure))
+        self._end(connection, failure)
+        if self._connection is former:
+            self._schedule_check(former)
+        else:
+            self._start()  # no stream is left: the requests that wait get the outcome of another attempt
+
+    def _leave(self, connection: StreamConnection) -> None:
+        """Give a stream no more requests, though no other stream is open yet."""
+        if connection is not self._connection:
+            return
         self._connection = None
         self._idle_times.mark_used(None)
+        self._retire(connection)
+        if self._replacement is not None:
+            self._enter(StreamState.STARTING)
+        else:
+            self._resume()
+
+    def _retire(self, connection: StreamConnection) -> None:
+        """Leave a stream to its own requests; it ends when they are answered."""
         self._retired_streams.add(connection)
         connection.leave(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
-        if self._policy.eager:
-            self._start()
-        else:
-            self._enter(StreamState.IDLE)
         self._end_if_done(connection)
+
+    def _cancel_replacement(self) -> None:
+        if self._replacement is not None:
+            self._replacement.cancel()
+            self._replacement = None
 
     def _end_if_done(self, connection: StreamConnection) -> None:
         if connection in self._retired_streams and not connection.stream.in_flight:
@@ -490,7 +405,11 @@ class StreamClient:
     def handle_loss(self, connection: StreamConnection, error: McpError) -> None:
         """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
-            self._fail(error, self.clock() - connection.negotiated_at)
+            if self._replacement is None:
+                self._fail(error, self.clock() - connection.negotiated_at)
+            else:
+                self._close_connection(error)
+                self._enter(StreamState.STARTING)
         elif connection in self._retired_streams:
             self._end_retired(connection)
 
@@ -507,7 +426,7 @@ class StreamClient:
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure).rstrip("."), delay)
         self.failure = failure
-        self._close_stream(error)
+        self._close_connection(error)
         if not self._policy.eager and lived is not None and lived >= self._backoff.stable:
             self._enter(StreamState.IDLE)
             return
@@ -521,18 +440,22 @@ class StreamClient:
         else:
             self._enter(StreamState.IDLE)
 
-    def _close_stream(self, error: McpError) -> None:
-        """Close the stream in the background."""
+    def _close_connection(self, error: McpError) -> None:
+        """End the stream that takes or would take the requests."""
         connection = self._connection
         self._connection = None
         self._idle_times.mark_used(None)
         if self._check_timer is not None:
             self._check_timer.cancel()
         if connection is not None:
-            connection.on_end(error)
-            if connection.pipe is not None:
-                # a task of its own, as a canceled caller must not leave a process half stopped
-                self._endings.start(connection.pipe.aclose(), f"close {self.name}")
+            self._end(connection, error)
+
+    def _end(self, connection: StreamConnection, error: McpError) -> None:
+        """End a stream, and close it in the background."""
+        connection.on_end(error)
+        if connection.pipe is not None:
+            # a task of its own, as a canceled caller must not leave a process half stopped
+            self._endings.start(connection.pipe.aclose(), f"close {self.name}")
 
     def _unavailable_error(self) -> McpError:
         """Make the error for a request that cannot be sent in this state."""
@@ -572,7 +495,8 @@ class StreamClient:
 
     def _expire(self, _: None) -> None:
         if self._busy == 0 and self.state is StreamState.RUNNING:
-            self._close_stream(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
+            self._cancel_replacement()
+            self._close_connection(ConnectionLost(f"the connection to {self.name} was idle", sent=False))
             self._enter(StreamState.IDLE)
 
 

@@ -14,19 +14,15 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from fairlead_mcp.addresses import is_address
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.peers import CHECK_SECONDS, PeerCheck
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
-from fairlead_mcp.stream_client import NEVER, MessageStream, StreamConnection, StreamOpener
+from fairlead_mcp.streams import MessageStream, StreamConnection, StreamOpener
 from fairlead_mcp.waiting import wait_until_set
 
 DIAL_SECONDS: Final = 5.0
-CHECK_SECONDS: Final = 5.0
-"""Seconds between two look-ups of the server's pods while a stream is open. Its pod may be about to end; the gate then
-waits for the processes that it has started, and the streams of other pods take new requests.
-"""
 END_SECONDS: Final = 5.0
 """Longest time in which a process may end after its input."""
 FULL: Final = b"fairlead-gate: full "
@@ -48,7 +44,8 @@ class TcpOpener(StreamOpener):
     `shuffle`.
 
     `key` is for a gate that reads keys: the digest of a program, a space, and the key of the user whose process it is
-    (one printable word); empty for a process without a user. None: the gate reads no key.
+    (one printable word); empty for a process without a user. None: the gate reads no key. `resolve_recent` is for
+    checks of open streams, whose answers may be shared.
     """
 
     starts_process = True
@@ -61,6 +58,7 @@ class TcpOpener(StreamOpener):
         *,
         key: str | None = None,
         resolve: Resolve | None = None,
+        resolve_recent: Resolve | None = None,
         timeout: float = DIAL_SECONDS,
         check_seconds: float = CHECK_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
@@ -68,14 +66,11 @@ class TcpOpener(StreamOpener):
         ask = resolve or resolve_by_dns
 
         async def spread(host: str, port: int) -> list[Address]:
-            addresses = await ask(host, port)
+            addresses = [*await ask(host, port)]
             shuffle(addresses)
             return addresses
 
-        self._host = host
-        self._port = port
-        self._resolve = ask
-        self._check_seconds = NEVER if is_address(host) else check_seconds
+        self._peers = PeerCheck(host, port, resolve_recent or ask, check_seconds)
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 
@@ -85,17 +80,16 @@ class TcpOpener(StreamOpener):
 
     @property
     def check_seconds(self) -> float:
-        """Implements StreamOpener. An address stands for one pod, so there is no other to look for."""
-        return self._check_seconds
+        """Implements StreamOpener."""
+        return self._peers.seconds
 
     async def is_current(self, stream: MessageStream) -> bool:
-        """Implements StreamOpener: false once the host's name has addresses and none of them is the stream's."""
-        peer = stream.peer if isinstance(stream, LineProtocol) else None
-        try:
-            addresses = await self._resolve(self._host, self._port)
-        except (OSError, UnicodeError):
-            return True
-        return peer is None or not addresses or peer in addresses
+        """Implements StreamOpener."""
+        return not isinstance(stream, LineProtocol) or await self._peers.is_current(stream.peer)
+
+    async def is_ending(self, stream: MessageStream) -> bool:
+        """Implements StreamOpener: true once the gate has stopped listening."""
+        return isinstance(stream, LineProtocol) and await self._peers.is_ending(stream.peer)
 
     def explain(self, error: McpError, seconds: float) -> McpError:
         """Implements StreamOpener."""

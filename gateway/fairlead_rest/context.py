@@ -134,6 +134,7 @@ class RestContext:
         records: Records,
         sign_ins: SignIns,
         max_body: int,
+        clock: Callable[[], float],
     ) -> None:
         self.services = services
         self.guard = guard
@@ -142,6 +143,8 @@ class RestContext:
         self.sign_ins = sign_ins
         self.max_body = max_body
         """Maximum bytes of a request's body."""
+        self.clock = clock
+        """Seconds, monotonic."""
 
     def catalog(self, request: Request) -> SubjectCatalog:
         """Catalog of the request's principal. Raises KeyError for a request that the guard did not admit."""

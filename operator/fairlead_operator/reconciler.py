@@ -65,7 +65,7 @@ from fairlead_operator.reconcilefindings import ReconcileFindings
 from fairlead_operator.server.announcements import catalog_announcement, condition_announcements
 from fairlead_operator.server.catalog_changes import ToolChanges
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
-from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
+from fairlead_operator.server.prefixes import Prefixes, PrefixStyle, holder_by_status
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status, combine
 from fairlead_operator.server.tierfloors import TierFloors
@@ -173,8 +173,9 @@ class Reconciler:
         """Enter every server's claim to a prefix before the first reconcile, so that the order of reconciles does not
         decide which server gets a prefix that several servers claim.
 
-        Stored catalogs show which server held a prefix until now. If a server was deleted while no operator led, or its
-        McpServer cannot be read, its prefix is reserved for it. Raises PLATFORM_ERRORS.
+        Stored catalogs show which server held a prefix until now; in a new installation, the servers' statuses do. If a
+        server was deleted while no operator led, or its McpServer cannot be read, its prefix is reserved for it. Raises
+        PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
         for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
@@ -183,11 +184,13 @@ class Reconciler:
         for server in servers.values():
             self._prefixes.claim(server)
         for prefix, keys in self._prefixes.contenders().items():
+            holder = holder_by_status(servers[key] for key in keys)
             for key in keys:
                 stored = await self.catalogs.read(key, servers[key].metadata.uid)
                 if stored is not None and stored.prefix == prefix:
-                    self._prefixes.confirm_holder(prefix, key)
-                    break
+                    holder = key
+            if holder is not None:
+                self._prefixes.confirm_holder(prefix, holder)
         self._prefixes.end_start_phase()
 
     async def new_server_entries(self) -> list[ServerEntry]:

@@ -34,7 +34,7 @@ from fairlead_api.setting_types import (
 from fairlead_mcp.addresses import listen_address
 from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_operator.enforcement.manifests import ProbePods
-from fairlead_operator.server.kube_manifests import Images, ManifestContext
+from fairlead_operator.server.kube_manifests import DRAIN_SECONDS, Images, ManifestContext
 from fairlead_operator.server.spec_checks import PodTemplateChecker
 
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -136,6 +136,10 @@ class PodSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Image with a static /bin/busybox, which serves stdio servers in pods."""
     runner_image: ImageReference = "localhost/fairlead-runner:0.1.0"
     """Image in which `package` servers are installed and run; hack/images builds it."""
+    pod_drain_seconds: Annotated[int, Meta(ge=1, le=600)] = DRAIN_SECONDS
+    """Seconds for which a server's pod that is about to end still takes requests: 5 more than name servers give its
+    address for. Set 40 if they cache addresses for 30 s.
+    """
     api_server_networks: Networks = ()
     """Networks of the API server in addition to the address of its Service, because most network plugins check the
     address behind a Service. `spec.network.egress` excludes them from what it allows, or includes them with
@@ -165,6 +169,7 @@ class PodSettings(EnvironmentSettings, frozen=True, kw_only=True):
         return ManifestContext(
             release_namespace,
             images=Images(self.listener_image, self.runner_image),
+            drain_seconds=self.pod_drain_seconds,
             api_server=tuple(map(str, self._api_server())),
             assigned_ids=self.user_ids == "Assigned",
         )

@@ -25,6 +25,7 @@ OWN_VALUES = {
     "any_pod_templates_in": "servers.anyPodTemplatesIn",
     "prefix_style": "servers.prefixStyle",
     "prefix_retention_seconds": "servers.prefixRetentionSeconds",
+    "pod_drain_seconds": "servers.podDrainSeconds",
     "secret_namespaces": "rbac.secretNamespaces",
     "pod_templates": "servers.podTemplates",
     "default_action": "servers.defaultAction",

@@ -259,6 +259,6 @@ def test_thousands_of_calls_through_a_gateway_come_back_to_their_callers(tmp_pat
 def test_the_same_calls_find_out_a_gateway_whose_connections_rewrite_no_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_mcp.stream_client.Multiplexer", WithoutRewriting)
+    monkeypatch.setattr("fairlead_mcp.streams.Multiplexer", WithoutRewriting)
     wrong = asyncio.run(strangers(tmp_path, 3, 8, 3, patience=0.3))
     assert [got for got in wrong if got is not None]

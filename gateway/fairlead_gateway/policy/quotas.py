@@ -8,7 +8,7 @@ tokenizer.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.counting import BytesCounter
@@ -27,6 +27,15 @@ _ANY: Final = RouteModel("any", ContextWindow(MAX_WINDOW, source="none"))
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 
 
+class ListLimit(NamedTuple):
+    """Limit on lists that cuts a tool."""
+
+    reason: str
+    """Reason such as `over_limit maxTools=40 policy=default/all`."""
+    policy: str
+    """The policy that sets the limit, as `namespace/name`."""
+
+
 class Cutter:
     """Cuts lists, with a cache of the tokens of definitions. Each `Selection` passes its cutter on to the next
     selection, because most definitions stay the same.
@@ -37,8 +46,8 @@ class Cutter:
 
     def cut_in_slices(
         self, tools: Sequence[tuple[str, bytes, bool]], quota: Quota
-    ) -> Generator[None, None, dict[str, str]]:
-        """Select the tools to cut. Returns the reasons by name. `tools`: name, definition, and whether the tool is
+    ) -> Generator[None, None, dict[str, ListLimit]]:
+        """Select the tools to cut. Returns the limits by name. `tools`: name, definition, and whether the tool is
         pinned, in order.
         """
         if quota.tool_tokens is None and quota.max_tools is not None and len(tools) <= quota.max_tools:
@@ -53,12 +62,12 @@ class Cutter:
         outcome = plan([_ANY], candidates, _NO_CONVERSATION, limits, BytesCounter.name)
         yield
         if isinstance(outcome, Plan):
-            return {cut.name: _reason(quota, by_count=cut.reason == MAX_TOOLS) for cut in outcome.cut}
+            return {cut.name: _limit(quota, by_count=cut.reason == MAX_TOOLS) for cut in outcome.cut}
         names = {name for name, _, pinned in tools if pinned}
-        return {name: _reason(quota, by_count=quota.max_tools == 0) for name, _, _ in tools if name not in names}
+        return {name: _limit(quota, by_count=quota.max_tools == 0) for name, _, _ in tools if name not in names}
 
 
-def _reason(quota: Quota, *, by_count: bool) -> str:
-    if by_count:
-        return f"over_limit maxTools={quota.max_tools} policy={quota.by['max_tools']}"
-    return f"over_limit toolTokens={quota.tool_tokens} policy={quota.by['tool_tokens']}"
+def _limit(quota: Quota, *, by_count: bool) -> ListLimit:
+    limit = f"maxTools={quota.max_tools}" if by_count else f"toolTokens={quota.tool_tokens}"
+    policy = quota.by["max_tools" if by_count else "tool_tokens"]
+    return ListLimit(f"over_limit {limit} policy={policy}", policy)

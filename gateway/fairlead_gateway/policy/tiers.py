@@ -39,6 +39,12 @@ class Hidden(msgspec.Struct, frozen=True):
     """The tier that hides the tool; None if a policy's limit on lists hides it."""
     untiered: bool = False
     """Whether the endpoint without a tier shows the tool."""
+    policy: str | None = None
+    """The policy whose limit on lists hides the tool; None if a tier hides it."""
+
+    def is_refused(self, now: float) -> bool:
+        """Whether calls are refused at the endpoints of all tiers. `now` is the time of the gateway's clock."""
+        return now >= self.callable_until and self.tier is None and not self.untiered
 
 
 def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:

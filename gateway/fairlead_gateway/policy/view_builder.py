@@ -219,8 +219,9 @@ class ViewBuilder:
                 if route.server.key.namespace == quota.namespace and name not in self._hidden_tools
             ]
             cut = yield from self._catalog.cutter.cut_in_slices(listed, quota)
-            for name, reason in cut.items():
-                self._hidden_tools[name] = Hidden(reason, None, self._callable_until(name, previous), None)
+            for name, limit in cut.items():
+                until = self._callable_until(name, previous)
+                self._hidden_tools[name] = Hidden(limit.reason, None, until, policy=limit.policy)
 
     def _callable_until(self, name: str, previous: View | None) -> float:
         if previous is None:

@@ -14,12 +14,12 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.pod_health import PING_SECONDS, PodHealth, PodHealthTable
-from fairlead_mcp.addresses import is_address
+from fairlead_mcp.addresses import is_address, service_namespace
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.dial import Address, Resolve
@@ -40,7 +40,11 @@ RETIRE_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 0.25
 """Interval of checks for calls that wait for a silent pod."""
 REFRESH_SECONDS: Final = 10.0
-"""Interval of DNS look-ups of the server's pods, while the server gets calls."""
+"""Interval of DNS look-ups of the server's addresses, while the server gets calls."""
+POD_REFRESH_SECONDS: Final = 5.0
+"""Interval of DNS look-ups of a Service's pods. A pod that is about to end has to be noticed while it still serves: its
+address is in DNS for up to 5 s more.
+"""
 STALLED_SECONDS: Final = 0.5
 """If a timer fires later than this, the event loop was blocked, and a pod that seemed silent may have answered."""
 MAX_PING_BYTES: Final = 1 << 20
@@ -108,6 +112,10 @@ class PodPools:
         self.host = target.host
         self._port = target.port
         self._has_host_name = not is_address(target.host)
+        self._is_service = bool(service_namespace(target.host.lower()))
+        self._refresh_seconds = POD_REFRESH_SECONDS if self._is_service else REFRESH_SECONDS
+        self._only_pod: Address | None = None
+        """Address of the only pod that was known at the last look-up."""
         self._limit = limit
         self._listener = listener
         self.health = health
@@ -122,7 +130,7 @@ class PodPools:
         self._exchanges = 0
         self._closed = False
         self.spread = False
-        """Whether `pick` may be called: several pods are or were known."""
+        """Whether `pick` may be called: several pods are or were known, at once or one after the other."""
         self._pods: list[ServerPod] = []
         self._receiving: list[ServerPod] = []
         """Pods that get new calls; never empty once `spread` is true."""
@@ -233,11 +241,12 @@ class PodPools:
         if not self._has_host_name or self._closed:
             return
         now = self._clock()
-        self._refresh_at = now + REFRESH_SECONDS * (1.0 - self.health.random() / 5)
+        self._refresh_at = now + self._refresh_seconds * (1.0 - self.health.random() / 5)
         if self._timer is None:
-            self._schedule_check(CHECK_SECONDS if self.spread else REFRESH_SECONDS)
+            self._schedule_check(CHECK_SECONDS if self.spread else self._refresh_seconds)
         current = dict.fromkeys(addresses)
-        if not current or not (self.spread or len(current) > 1):
+        replaced = self._find_replaced(current)
+        if not current or not (self.spread or len(current) > 1 or replaced):
             return
         pods = [pod for pod in self._pods if pod.address in current]
         pod_addresses = {pod.address for pod in pods}
@@ -254,8 +263,17 @@ class PodPools:
             self.spread = True
             self._schedule_check(CHECK_SECONDS)
             self._listener.on_pods_known()
-        for pod in removed:
-            self._listener.on_pod_removed(pod.address)
+        for address in [*(pod.address for pod in removed), *([replaced] if replaced else [])]:
+            self._listener.on_pod_removed(address)
+
+    def _find_replaced(self, current: Collection[Address]) -> Address | None:
+        """Address of the only pod of before, if another pod has taken its place; else None. Calls would otherwise stay
+        on the connections to the old pod until it ends. Other hosts may have another address each time.
+        """
+        if self.spread or not self._is_service or len(current) != 1:
+            return None
+        only, self._only_pod = self._only_pod, next(iter(current))
+        return None if only == self._only_pod else only
 
     def _update_receiving(self) -> None:
         """Recompute the pods that get calls, because other upstreams of the server change `PodHealth` too."""
@@ -288,7 +306,7 @@ class PodPools:
         if busy:
             self._schedule_check(CHECK_SECONDS)
         elif had_calls:
-            self._schedule_check(CHECK_SECONDS if self.spread else REFRESH_SECONDS)
+            self._schedule_check(CHECK_SECONDS if self.spread else self._refresh_seconds)
 
     def _check_pod(self, pod: ServerPod, now: float) -> None:
         pool, health = pod.pools.calls, pod.health
@@ -346,7 +364,7 @@ class PodPools:
         try:
             self._update_pods(sorted(await self._resolve(self.host, self._port)))
         except OSError:
-            self._refresh_at = self._clock() + REFRESH_SECONDS  # until then, the list of pods stays the same
+            self._refresh_at = self._clock() + self._refresh_seconds  # until then, the list of pods stays the same
         finally:
             self._refreshing = False
 

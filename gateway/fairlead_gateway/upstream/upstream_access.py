@@ -31,6 +31,8 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials
     resolve: Callable[[ServerKey], Resolve]
     """Returns the resolver for a server's host."""
+    resolve_recent: Callable[[ServerKey], Resolve]
+    """Returns a resolver for a server's host that shares the look-ups of a second (`RememberedNames.recent`)."""
     children: ChildHost | None
     shared_children: bool
     local: Callable[[int], Upstream]

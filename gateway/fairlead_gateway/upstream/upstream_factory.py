@@ -48,7 +48,8 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.oauth.entered_keys import line_value
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_mcp.stream_client import OPEN_SECONDS, ClientSide, StreamClient, StreamOpener, StreamPolicy
+from fairlead_mcp.stream_client import StreamClient
+from fairlead_mcp.streams import OPEN_SECONDS, ClientSide, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 IDLE_SECONDS: Final = 300.0
@@ -90,6 +91,7 @@ class UpstreamFactory:
         self._local = access.local
         self._make_result = access.make_result
         self._resolve = access.resolve
+        self._resolve_recent = access.resolve_recent
         self._system_tls: ssl.SSLContext | None = None
 
     async def build(
@@ -123,7 +125,7 @@ class UpstreamFactory:
             def of_person(features: bytes, line: bytes) -> Upstream:
                 person_key = line_value(line) if line else ""
                 sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
-                opener = TcpOpener(endpoint.host, endpoint.port, credential.token, key=sent, resolve=self._resolve(key))
+                opener = self._tcp_opener(key, endpoint, credential, sent)
                 return self._linked(
                     key, config, opener, ClientStream(features), Mask(credential).with_value(person_key)
                 )
@@ -213,7 +215,7 @@ class UpstreamFactory:
     ) -> Callable[[bytes | None], Upstream]:
         opener: StreamOpener
         if isinstance(endpoint, TcpEndpoint):
-            opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve(key))
+            opener = self._tcp_opener(key, endpoint, credential, None)
         else:
             tls = await self.tls(endpoint.ca_bundle) if Target.from_url(endpoint.url).tls else None
             opener = EventsOpener(
@@ -222,6 +224,7 @@ class UpstreamFactory:
                 headers={**credential.headers, **self._via},
                 ssl=tls,
                 resolve=self._resolve(key),
+                resolve_recent=self._resolve_recent(key),
             )
 
         def make(features: bytes | None) -> Upstream:
@@ -234,6 +237,14 @@ class UpstreamFactory:
             )
 
         return make
+
+    def _tcp_opener(
+        self, key: ServerKey, endpoint: TcpEndpoint, credential: Credential, sent_key: str | None
+    ) -> TcpOpener:
+        resolve, recent = self._resolve(key), self._resolve_recent(key)
+        return TcpOpener(
+            endpoint.host, endpoint.port, credential.token, key=sent_key, resolve=resolve, resolve_recent=recent
+        )
 
     def _linked(
         self, key: ServerKey, config: UpstreamConfig, opener: StreamOpener, client: ClientStream | None, mask: Mask

@@ -35,6 +35,10 @@ NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 """Reverse lookup of an address (PTR, RFC 1035 section 3.5); empty without a name."""
 RESOLVER_SECONDS: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
+FRESH_SECONDS: Final = 1.0
+"""Seconds for which `CachedNames.recent` takes an answer again. Every open stream looks its server's pods up
+(`fairlead_mcp.http.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
+"""
 CACHE_SECONDS: Final = 300.0
 """Seconds for which addresses are cached; limited, as a pod's address may later belong to another pod."""
 UNKNOWN_NAME_SECONDS: Final = 4.5
@@ -203,6 +207,13 @@ class CachedNames:
                 return addresses
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def recent(self, host: str, port: int) -> list[Address]:
+        """Resolve a name, by a look-up of the last second if there was one. Raises like `__call__`."""
+        remembered = self._remembered_addresses.get((host, port))
+        if remembered is not None and self._clock() - remembered[0] < FRESH_SECONDS:
+            return remembered[1]
+        return await self(host, port)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
         remembered = self._remembered_addresses.get((host, port))

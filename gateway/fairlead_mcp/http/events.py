@@ -2,7 +2,8 @@
 
 The transport is deprecated since 2025-03-26, but many servers still speak it. The first event named `endpoint` has the
 address to post to, which may be relative to the stream's URL. An address of another origin is refused, because each
-request carries credentials. One redirect is followed if it only adds or removes a trailing slash.
+request carries credentials. One redirect is followed if it only adds or removes a trailing slash. Requests are posted
+to the pod that the stream comes from, as no other pod knows its session.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.addresses import service_namespace
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
-from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.channel import ADDRESSES
-from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
+from fairlead_mcp.http.peers import CHECK_SECONDS, PeerCheck
 from fairlead_mcp.http.pool import NEVER, Awaited, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
 from fairlead_mcp.stdio import MAX_LINE
-from fairlead_mcp.stream_client import StreamConnection, StreamOpener
+from fairlead_mcp.streams import MessageStream, StreamConnection, StreamOpener
 
 OPEN_SECONDS: Final = 10.0
 POST_SECONDS: Final = 30.0
@@ -39,7 +42,8 @@ CONNECTIONS: Final = 16
 class EventsOpener(StreamOpener):
     """Opens an event stream at `url` by GET. `headers` are sent with every request.
 
-    Raises InvalidTarget for an invalid URL or header.
+    `resolve_recent` is for checks of open streams, whose answers may be shared. Raises InvalidTarget for an invalid URL
+    or header.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class EventsOpener(StreamOpener):
         headers: Mapping[str, str] | None = None,
         ssl: tls.SSLContext | None = None,
         resolve: Resolve | None = None,
+        resolve_recent: Resolve | None = None,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self.url = url
         self.host_header = host_header
@@ -57,12 +63,27 @@ class EventsOpener(StreamOpener):
         self.target = Target.from_url(url, host_header)
         self.head = self.target.head(b"GET", self.headers) + b"Accept: text/event-stream\r\n\r\n"
         self._ssl = (ssl or tls.create_default_context()) if self.target.tls else None
-        self._resolve = resolve
+        self._resolve = resolve or resolve_by_dns
+        self._resolve_recent = resolve_recent or self._resolve
+        # the names of other hosts may lead to another address each time, without an end of the one before
+        seconds = check_seconds if service_namespace(self.target.host.lower()) else NEVER
+        self._peers = PeerCheck(self.target.host, self.target.port, self._resolve_recent, seconds)
 
-    def pool(self) -> Pool:
-        """Make the connection pool of one stream and its posts."""
-        target = self.target
-        return Pool(target.host, target.port, ssl=self._ssl, limit=CONNECTIONS + 1, resolve=self._resolve)
+    def stream_pool(self) -> Pool:
+        """Make the connection pool of one stream."""
+        return self._pool(1, self._resolve)
+
+    def post_pool(self, peer: Callable[[], Address | None]) -> Pool:
+        """Make the connection pool of one stream's posts. `peer` returns the address that the stream comes from."""
+
+        async def resolve(host: str, port: int) -> list[Address]:
+            address = peer()
+            return await self._resolve(host, port) if address is None else [address]
+
+        return self._pool(CONNECTIONS, resolve)
+
+    def _pool(self, limit: int, resolve: Resolve) -> Pool:
+        return Pool(self.target.host, self.target.port, ssl=self._ssl, limit=limit, resolve=resolve)
 
     def post_target(self, endpoint: str) -> Target:
         """Return the target for requests, from the address in the `endpoint` event. Raises NotMcp."""
@@ -88,6 +109,19 @@ class EventsOpener(StreamOpener):
             url, host_header=self.host_header, headers=self.headers, ssl=self._ssl, resolve=self._resolve
         )
 
+    @property
+    def check_seconds(self) -> float:
+        """Implements StreamOpener."""
+        return self._peers.seconds
+
+    async def is_current(self, stream: MessageStream) -> bool:
+        """Implements StreamOpener."""
+        return not isinstance(stream, EventStream) or await self._peers.is_current(stream.peer)
+
+    async def is_ending(self, stream: MessageStream) -> bool:
+        """Implements StreamOpener."""
+        return isinstance(stream, EventStream) and await self._peers.is_ending(stream.peer)
+
     async def open(self, connection: StreamConnection) -> EventStream:
         """Open a stream. Raises McpError, with the server's message if it refused."""
         stream = EventStream(self, connection)
@@ -105,7 +139,10 @@ class EventStream:
     def __init__(self, opener: EventsOpener, connection: StreamConnection) -> None:
         self._opener = opener
         self._connection = connection
-        self._pool = opener.pool()
+        self.peer: Address | None = None
+        """Address that the stream comes from; None before its first bytes."""
+        self._pool = opener.stream_pool()
+        self._post_pool = opener.post_pool(self._get_peer)
         self._endpoint: asyncio.Future[Target] = asyncio.get_running_loop().create_future()
         self._post_head = b""
         self._post_moved = False
@@ -147,17 +184,24 @@ class EventStream:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._endpoint.done() and not self._endpoint.cancelled():
             self._endpoint.exception()
+        await self._post_pool.aclose()
         await self._pool.aclose()
 
     # The stream
 
+    def _get_peer(self) -> Address | None:
+        return self.peer
+
+    def _on_open(self, connection: Carrier) -> None:
+        self.peer = connection.peer
+
     async def _listen(self) -> None:
         try:
-            answer = await self._pool.run(_EventCall(self._opener.head, self._on_event))
+            answer = await self._pool.run(_EventCall(self._opener.head, self._on_event, self._on_open))
             moved = self._opener.redirect(answer)
             if moved is not None:
                 self._opener = moved
-                answer = await self._pool.run(_EventCall(moved.head, self._on_event))
+                answer = await self._pool.run(_EventCall(moved.head, self._on_event, self._on_open))
             error = self._end_error(answer)
         except McpError as caught:
             error = caught
@@ -214,12 +258,12 @@ class EventStream:
     async def _post(self, line: bytes, after: asyncio.Task[None] | None) -> None:
         if after is not None and not after.done():
             await asyncio.wait([after])
-        deadline = self._pool.clock() + POST_SECONDS
+        deadline = self._post_pool.clock() + POST_SECONDS
         try:
             head = self._post_head
-            answer = await self._pool.exchange(with_body(head, line), deadline=deadline, max_bytes=MAX_LINE)
+            answer = await self._post_pool.exchange(with_body(head, line), deadline=deadline, max_bytes=MAX_LINE)
             if self._post_redirected(answer) and head != self._post_head:
-                answer = await self._pool.exchange(
+                answer = await self._post_pool.exchange(
                     with_body(self._post_head, line), deadline=deadline, max_bytes=MAX_LINE
                 )
         except McpError as error:
@@ -251,8 +295,10 @@ class _EventCall(Awaited):
 
     __slots__ = ("_on_named_event",)
 
-    def __init__(self, data: bytes, on_named_event: Callable[[bytes, bytes], bool]) -> None:
-        super().__init__(data, NEVER, MAX_LINE)
+    def __init__(
+        self, data: bytes, on_named_event: Callable[[bytes, bytes], bool], on_open: Callable[[Carrier], None]
+    ) -> None:
+        super().__init__(data, NEVER, MAX_LINE, on_open=on_open)
         self._on_named_event = on_named_event
 
     def on_named_event(self, name: bytes, data: bytes) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairlead_api.documents.oauth import OAuthSettings
-from fairlead_mcp.egress import AddressNotAllowed, is_loopback_address, is_public_address, service_namespace
+from fairlead_mcp.addresses import service_namespace
+from fairlead_mcp.egress import AddressNotAllowed, is_loopback_address, is_public_address
 from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.oauth.token_access import TokenAccess

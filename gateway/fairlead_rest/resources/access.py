@@ -20,6 +20,7 @@ from fairlead_formats.names import suggest_name
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.policy.hidden_tools_notice import refusal_message
 from fairlead_offers.catalogs.call_identity import credential_for
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
@@ -67,7 +68,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     server_cause: str | None
     """Observed cause in one word if the server is not ready; else null. The page of reasons explains the causes."""
     allowed: bool
-    """Whether a call is allowed, with the arguments in the query if there are any."""
+    """Whether a call is allowed, with the arguments in the query if there are any, and no limit on lists refuses it."""
     reason: str
     policy: str | None
     """Policy that decided, by a rule or, if `rule` is null, by its `limits`."""
@@ -102,6 +103,8 @@ class _AccessQuery(msgspec.Struct, frozen=True):
     """Whether the caller is an administrator, who may see all details."""
     exchange_allowed: tuple[str, ...]
     """Authorization servers that callers' tokens may be sent to."""
+    now: float
+    """Time of the gateway's clock."""
 
 
 def router(context: RestContext) -> APIRouter:
@@ -135,7 +138,8 @@ def router(context: RestContext) -> APIRouter:
             if admin:
                 other = _parse_identity(agent, groups or [], service_account, claims or [])
                 catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
-        access_query = _AccessQuery(tool, arguments, admin, context.administration.exchange_allowed)
+        allowed = context.administration.exchange_allowed
+        access_query = _AccessQuery(tool, arguments, admin, allowed, context.clock())
         return await context.answer(lambda: access(catalog, access_query))
 
     return routes
@@ -216,6 +220,12 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
     if no_calls_by is not None:
         allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so all calls are refused"
         policy, rule, rule_name = no_calls_by, None, None
+    listed = (exposed or "") in view.routes
+    if allowed and not listed and hidden is not None and hidden.is_refused(query.now):
+        allowed, reason = False, refusal_message(exposed or server_name, hidden, view.base)
+        policy, rule, rule_name = hidden.policy, None, None
+        if server_view is not None and server_name in server_view.routes:
+            reason += f"; the endpoint of its server lists it, at {server_view.base.decode()}"
     server = catalog.snapshot.servers.get(key)
     state, cause = server_state(server, catalog.snapshot.entries.get(key))
     return AccessDocument(
@@ -230,7 +240,7 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         rule=rule,
         rule_name=rule_name,
         bounded=constraint is not None,
-        listed=(exposed or "") in view.routes,
+        listed=listed,
         pinned=(exposed or "") in view.pinned,
         credential=None if server is None else credential_for(server.catalog, catalog.identity, query.exchange_allowed),
         hidden=hidden.reason if hidden is not None else None,

@@ -21,7 +21,7 @@ STILL_SILENT: Final = (
     "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
     "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
-REPLACED_SECONDS: Final = 15.0
+REPLACED_SECONDS: Final = 17.0
 """Seconds after a rollout in which the last replaced pod may still be reached: it serves on for `DRAIN_SECONDS`, and
 name servers give its address for 5 s.
 """

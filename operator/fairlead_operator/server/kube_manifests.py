@@ -36,12 +36,12 @@ APP: Final = "fairlead"
 CALLERS: Final = ("gateway", "operator")
 """Components of the release that may connect to the pods."""
 
-DRAIN_SECONDS: Final = 8
-"""Seconds for which a terminating pod keeps serving. CoreDNS answers with its address for up to 5 s after the pod that
-takes its place is ready, and gateways that connect meanwhile would be refused.
+DRAIN_SECONDS: Final = 10
+"""Default of `ManifestContext.drain_seconds`: CoreDNS answers with the address of a pod for up to 5 s after its end has
+begun, and gateways look every 5 s.
 """
-
-_DRAIN: Final[Json] = {"sleep": {"seconds": DRAIN_SECONDS}}
+ANSWER_SECONDS: Final = 20
+"""Seconds that a pod has at least for its last answers, after it has stopped taking requests."""
 
 _USER: Final = 65532
 _HOME: Final = "/home/fairlead"
@@ -75,6 +75,8 @@ class ManifestContext:
     token_digest: str = ""
     """Digest of the token with which a connection to a stdio server begins."""
     images: Images = Images()
+    drain_seconds: int = DRAIN_SECONDS
+    """Seconds for which a terminating pod keeps serving, because gateways still connect to it."""
     restricted: bool = True
     """Whether containers that `spec.podTemplate` adds get the restricted security context."""
     api_server: tuple[str, ...] = ()
@@ -193,7 +195,7 @@ def pod_template(server: McpServer, context: ManifestContext) -> Json:
     if context.restricted and overlay is not None:
         template = _restrict_containers(template)
     template = merge(template, server.spec.unrestricted_pod_template or {})
-    return without_secrets(_within_grace(template), context.absent)
+    return without_secrets(_within_grace(template, context.drain_seconds), context.absent)
 
 
 def pod_secret_references(server: McpServer) -> list[SecretReference]:
@@ -203,24 +205,26 @@ def pod_secret_references(server: McpServer) -> list[SecretReference]:
     return secret_references(pod_template(server, ManifestContext("", restricted=False)))
 
 
-def _within_grace(template: Json) -> Json:
+def _within_grace(template: Json, drain_seconds: int) -> Json:
     """Shorten the generated drain to half of a short grace period: the API server refuses one that is longer than the
     grace period, and servers need time of their own to end.
     """
     grace = template["spec"].get("terminationGracePeriodSeconds")
-    if not isinstance(grace, int) or grace >= 2 * DRAIN_SECONDS:
+    if not isinstance(grace, int) or grace >= 2 * drain_seconds:
         return template
-    drain = {"sleep": {"seconds": grace // 2}} if grace > 1 else None
-    return {**template, "spec": merge(template["spec"], {"containers": _drained(template["spec"], drain)})}
-
-
-def _drained(spec: Json, drain: Json | None) -> list[Json]:
-    """Overlay that replaces the generated drain of the containers that have it."""
-    return [
-        {"name": each["name"], "lifecycle": {"preStop": drain}}
-        for each in spec["containers"]
-        if (each.get("lifecycle") or {}).get("preStop") == _DRAIN
+    generated = _drain(drain_seconds)
+    shorter = _drain(grace // 2) if grace > 1 else None
+    overlay = [
+        {"name": each["name"], "lifecycle": {"preStop": shorter}}
+        for each in template["spec"]["containers"]
+        if (each.get("lifecycle") or {}).get("preStop") == generated
     ]
+    return {**template, "spec": merge(template["spec"], {"containers": overlay})}
+
+
+def _drain(seconds: int) -> Json:
+    """The generated `preStop` hook of a server over HTTP."""
+    return {"sleep": {"seconds": seconds}}
 
 
 def _restrict_containers(template: Json) -> Json:
@@ -246,12 +250,13 @@ def _generated_template(server: McpServer, context: ManifestContext) -> Json:
         "serviceAccountName": server.metadata.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": context.drain_seconds + max(ANSWER_SECONDS, context.drain_seconds),
         "securityContext": {
             "runAsNonRoot": True,
             **({} if context.assigned_ids else {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(server)],
+        "containers": [_container(server, context.drain_seconds)],
         "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}],
     }
     if server.spec.runtime_class_name is not None:
@@ -263,7 +268,7 @@ def _generated_template(server: McpServer, context: ManifestContext) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-def _container(server: McpServer) -> Json:
+def _container(server: McpServer, drain_seconds: int) -> Json:
     """The container of the server's program."""
     spec, image = server.spec, server.spec.image
     names = {variable.name for variable in spec.env}
@@ -277,7 +282,7 @@ def _container(server: McpServer) -> Json:
         # few seconds would fill the server's log. Discovery checks that the server serves MCP.
         "readinessProbe": {"tcpSocket": {"port": PORT_NAME}, "periodSeconds": 5, "failureThreshold": 3},
         "securityContext": _RESTRICTED_CONTAINER,
-        "lifecycle": {"preStop": _DRAIN},
+        "lifecycle": {"preStop": _drain(drain_seconds)},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": _HOME}],  # noqa: S108 - in a pod
     }
@@ -334,7 +339,8 @@ def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> Non
         "failureThreshold": 3,
     }
     # The end of the listener aborts running calls, so it is delayed; new calls go to other pods meanwhile.
-    container["lifecycle"] = {"preStop": {"exec": {"command": [stdio_gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
+    sleep = [stdio_gate.BUSYBOX, "sleep", str(context.drain_seconds)]
+    container["lifecycle"] = {"preStop": {"exec": {"command": sleep}}}
     container["volumeMounts"].append({**volume, "readOnly": True})
     pod["initContainers"] = [copy_busybox, *pod.get("initContainers", ())]
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})

@@ -22,7 +22,8 @@ from typing import Final, Literal, NamedTuple
 
 from fairlead_api.documents.servers import PrefixOwner
 from fairlead_api.meta import ANNOTATION_RELEASE_PREFIX, ServerKey
-from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.causes import Cause, cause_of
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict
 
@@ -72,6 +73,22 @@ def requested_prefix(server: McpServer, style: PrefixStyle) -> str:
 def default_prefix(key: ServerKey, style: PrefixStyle) -> str:
     """The prefix of a server without `spec.prefix`."""
     return key.name if style == "name" else f"{key.namespace}-{key.name}"
+
+
+def holder_by_status(contenders: Iterable[McpServer]) -> ServerKey | None:
+    """The only server among the claimants of a prefix whose status shows that it had the prefix; None if that is not
+    certain.
+    """
+    served = [server for server in contenders if server.status.tools is not None and not _is_refused(server)]
+    unchanged = [server for server in served if server.status.observed_generation == server.metadata.generation]
+    holders = unchanged or served
+    return holders[0].key if len(holders) == 1 else None
+
+
+def _is_refused(server: McpServer) -> bool:
+    """Whether the status says that another server has the prefix."""
+    conflicted = server.status.condition(ConditionType.CONFLICTED)
+    return conflicted is not None and cause_of(conflicted)[0] in (Cause.PREFIX_TAKEN, Cause.PREFIX_RESERVED)
 
 
 class Prefixes:

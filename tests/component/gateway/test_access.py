@@ -7,10 +7,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from commands import fairlead
-from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
-from gatewayworld import Answer, catalog, running
+from gatewayworld import Answer, Clock, catalog, running
 from policyworld import Vouching, anybody
 from restworld import get
 
@@ -106,6 +107,43 @@ async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) ->
     assert limited["reason"] == "limits.callsPerMinute of default/closed is 0, so all calls are refused"
     assert denied["reason"] != limited["reason"], "a rule that denies is told of first"
     assert (code, out.splitlines()[0]) == (1, f"no: {limited['reason']}")
+
+
+async def test_a_tool_that_a_limit_on_lists_cuts_is_a_no_as_its_calls_are_refused(tmp_path: Path) -> None:
+    short = Policy(
+        namespace="default", name="short", every=True, limits=PolicyLimits(max_tools=2), rules=(Rule(action="Allow"),)
+    )
+    mill = catalog("mill", NOWHERE, ["grind"])
+    async with running(tmp_path, mill, TAVERN, Rules(policies=(short,))) as gateway:
+        cut = (await access(gateway, None, tool="tavern__web-search")).message
+        code, out, _ = await fairlead(
+            "can", "me", "call", "tavern__web-search", "--url", f"http://127.0.0.1:{gateway.port}/mcp"
+        )
+        shown = (await access(gateway, None, tool="tavern__roll-dice")).message
+    why = "the tool tavern__web-search is left out of the list: over_limit maxTools=2 policy=default/short"
+    where = "the endpoint of its server lists it, at /servers/default/tavern/mcp"
+    assert (cut["allowed"], cut["reason"]) == (False, f"{why}; {where}")
+    assert (cut["listed"], cut["policy"], cut["rule"]) == (False, "default/short", None)
+    assert (code, out.splitlines()[0]) == (1, f"no: {cut['reason']}")
+    assert (shown["allowed"], shown["listed"]) == (True, True)
+
+
+async def test_a_tool_that_no_tier_of_the_agent_shows_is_a_no_after_its_grace(tmp_path: Path) -> None:
+    tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+    hidden = ToolState(name="roll-dice", environment="cluster", tiers=("deep",), hidden={"fast": "over_budget p95=1s"})
+    state = State(
+        servers=(ServerState(namespace="default", name="tavern", tools=(hidden,)),), decided_at="2026-01-01T00:00Z"
+    )
+    quick = Policy(namespace="default", name="quick", every=True, max_tier="fast", rules=(Rule(action="Allow"),))
+    clock, reasons = Clock(), []
+    for policies, allowed in (((), [True, True]), ((quick,), [True, False])):
+        async with running(tmp_path, TAVERN, Rules(tiers=tiers, policies=policies), state, clock=clock) as gateway:
+            for is_allowed in allowed:
+                answer = (await access(gateway, None, tool="tavern__roll-dice")).message
+                assert (answer["allowed"], answer["listed"]) == (is_allowed, False)
+                reasons.append(answer["reason"])
+                clock.forward(61)
+    assert reasons[-1] == "tier fast hides the tool tavern__roll-dice: over_budget p95=1s; no tier shows the tool now"
 
 
 async def test_where_nobody_is_asked_who_they_are_everybody_may_ask_everything(tmp_path: Path) -> None:

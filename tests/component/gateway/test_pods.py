@@ -246,6 +246,32 @@ async def test_calls_to_a_pod_that_refuses_connections_go_to_another(tmp_path: P
     assert set(server.calls.values()) == {1}
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_calls_leave_the_only_pod_when_another_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The old pod still answers, so that no connection tells of it."""
+    monkeypatch.setattr("fairlead_gateway.upstream.pod_pools.POD_REFRESH_SECONDS", 0.1)
+    document = demo(MODERN if kind == "modern" else LEGACY)
+    async with world(2, **KINDS[kind]) as server:
+        old, new = server.servers
+        server.servers[:] = [old]
+        async with running(tmp_path, document, resolve=server.resolve) as gateway:
+            assert is_succeeded(await call(gateway, 1))
+            server.servers[:] = [new]
+
+            async def is_answered_by_the_new_pod() -> bool:
+                assert is_succeeded(await call(gateway, 2, "once"))
+                return bool(server.pods[1].calls)
+
+            await until_async("the new pod gets calls", is_answered_by_the_new_pod)
+            before = len(server.pods[0].calls)
+            for number in range(10, 20):
+                assert is_succeeded(await call(gateway, number, "once"))
+            assert len(server.pods[0].calls) == before
+    assert [pod.strangers for pod in server.pods] == [0, 0]
+
+
 # A real process per pod
 
 

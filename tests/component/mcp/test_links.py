@@ -16,9 +16,11 @@ import pytest
 
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp, Timeout
+from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.session import McpSession
-from fairlead_mcp.stream_client import NEVER, ClientSide, StreamClient, StreamPolicy
+from fairlead_mcp.stream_client import StreamClient
+from fairlead_mcp.streams import NEVER, ClientSide, StreamConnection, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 from gated_stdio_server import TOKEN, Gated, children, gated
 from ports import free_port
@@ -143,6 +145,27 @@ async def test_the_listener_waits_at_sigterm_for_its_clients_and_takes_no_new_on
         assert server.process.returncode is None, "the client may have more"
         await link.aclose()
         assert await asyncio.wait_for(server.process.wait(), 20) == 0
+
+
+async def test_only_a_listener_that_is_ending_refuses_connections() -> None:
+    async with gated(LEGACY_STDIO) as server:
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", server.port)]
+
+        opener = TcpOpener("demo.team.svc", 8080, TOKEN, resolve=resolve, check_seconds=NEVER)
+        link = StreamClient("gated", opener)
+        await link.request("tools/list", None, deadline=soon())
+        stream = await opener.open(StreamConnection(link))
+        assert not await opener.is_ending(stream)
+        server.process.send_signal(signal.SIGTERM)
+
+        async def is_ending() -> bool:
+            return await opener.is_ending(stream)
+
+        await until_async("nobody listens any more", is_ending)
+        await stream.aclose()
+        await link.aclose()
 
 
 async def test_new_requests_go_to_the_pod_that_the_name_has_by_now() -> None:
@@ -344,6 +367,68 @@ async def test_an_event_stream_that_ends_is_opened_again_by_the_next_request() -
         await until_async("it is opened again", answers)
         assert link.starts == 2
         await link.aclose()
+
+
+class EventsPod:
+    """Pod of a server over HTTP+SSE, which refuses messages for a stream that it does not have."""
+
+    def __init__(self) -> None:
+        self.streams: list[Reply] = []
+        self.methods: list[str] = []
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            self.streams.append(reply)
+            begin(reply, "/post")
+            return
+        self.methods.append(request.method)
+        reply.send(202 if self.streams else 404)
+        if self.streams and "id" in request.message:
+            member = {"tools": []} if request.method == "tools/list" else INITIALIZED
+            self.streams[-1].event({"jsonrpc": "2.0", "id": request.message["id"], "result": member})
+
+
+def events_link(resolve: Resolve) -> StreamClient:
+    return StreamClient("pods", EventsOpener("http://demo.team.svc/sse", resolve=resolve, check_seconds=0.05), LEGACY)
+
+
+async def test_requests_of_an_event_stream_are_posted_to_the_pod_that_it_comes_from() -> None:
+    both = (EventsPod(), EventsPod())
+    async with raw_server(both[0].handle) as first, raw_server(both[1].handle) as second:
+        pods = [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            pods.reverse()
+            return [*pods]
+
+        link = events_link(resolve)
+        await asyncio.gather(*(link.request("tools/list", None, deadline=soon()) for _ in range(20)))
+        assert sorted(len(pod.methods) for pod in both) == [0, 22]
+        assert link.starts == 1
+        await link.aclose()
+
+
+async def test_an_event_stream_leaves_a_pod_that_the_name_has_no_more() -> None:
+    old, new = EventsPod(), EventsPod()
+    async with raw_server(old.handle) as first, raw_server(new.handle) as second:
+        pods = [("127.0.0.1", first.port)]
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [*pods]
+
+        link = events_link(resolve)
+        await link.request("tools/list", None, deadline=soon())
+        pods[:] = [("127.0.0.1", second.port)]
+        await becomes("the stream of the old pod has ended", lambda: not first.open)
+        await link.request("tools/list", None, deadline=soon())
+        assert new.methods[-1] == "tools/list"
+        await link.aclose()
+
+
+@pytest.mark.parametrize(("host", "seconds"), [("demo.team.svc", 5.0), ("api.example.com", NEVER), ("10.0.0.1", NEVER)])
+def test_only_the_names_of_pods_are_looked_up_while_an_event_stream_is_open(host: str, seconds: float) -> None:
+    """The name of a host outside of the cluster may have other addresses each time."""
+    assert EventsOpener(f"http://{host}/sse").check_seconds == seconds
 
 
 def begin(reply: Reply, endpoint: str) -> None:

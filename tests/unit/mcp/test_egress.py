@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead_mcp.egress import AddressNotAllowed, BadEgress, Egress, is_public_address, public_only, service_namespace
+from fairlead_mcp.addresses import service_namespace
+from fairlead_mcp.egress import AddressNotAllowed, BadEgress, Egress, is_public_address, public_only
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, Resolved, resolve_by_dns
 

@@ -7,7 +7,14 @@ import socket
 
 import pytest
 
-from fairlead_mcp.http.dial import CACHE_SECONDS, RESOLVER_SECONDS, UNKNOWN_NAME_SECONDS, Address, CachedNames
+from fairlead_mcp.http.dial import (
+    CACHE_SECONDS,
+    FRESH_SECONDS,
+    RESOLVER_SECONDS,
+    UNKNOWN_NAME_SECONDS,
+    Address,
+    CachedNames,
+)
 
 HERE = [("10.0.0.1", 80)]
 THERE = [("10.0.0.2", 80)]
@@ -92,3 +99,14 @@ async def test_remembered_names_are_not_made_up_when_unknown_or_too_old() -> Non
     server.later = CACHE_SECONDS + 1
     with pytest.raises(socket.gaierror):
         await names("demo", 80)
+
+
+@pytest.mark.looptime
+async def test_look_ups_of_a_name_by_many_streams_share_one_query_a_second() -> None:
+    server = NameServer()
+    names = CachedNames(server, server.clock)
+    for second in range(1, 6):
+        for _ in range(200):
+            assert await names.recent("demo", 80) == HERE
+        assert server.queries == second
+        server.later += FRESH_SECONDS

@@ -10,15 +10,14 @@ import pytest
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.stream_client import (
+from fairlead_mcp.stream_client import REPLACE_SECONDS, StreamClient, StreamState
+from fairlead_mcp.streams import (
     ON_DEMAND,
     ClientSide,
     MessageStream,
-    StreamClient,
     StreamConnection,
     StreamOpener,
     StreamPolicy,
-    StreamState,
 )
 from fakeprocesses import now
 
@@ -59,18 +58,23 @@ class PodStream:
 
 
 class PodsOpener(StreamOpener):
-    """Opens streams to `pod`; streams to the pods in `ending` are lost at their first message."""
+    """Opens streams to `pod`, each after `seconds`; streams to the pods in `ending` are lost at their first message."""
 
     check_seconds = 5.0
 
     def __init__(self, pod: str, *ending: str) -> None:
         self.pod = pod
         self.ending = ending
+        self.seconds = 0.0
+        self.refusing: list[str] = []
+        """Pods that take no more connections."""
         self.after_loss: str | None = None
         """The pod to use once a stream was lost."""
         self.opened: list[PodStream] = []
 
     async def open(self, connection: StreamConnection) -> PodStream:
+        if self.seconds:
+            await asyncio.sleep(self.seconds)
         self.opened.append(PodStream(connection, self.pod, ends=self.pod in self.ending))
         self.pod = self.after_loss or self.pod
         return self.opened[-1]
@@ -78,6 +82,10 @@ class PodsOpener(StreamOpener):
     async def is_current(self, stream: MessageStream) -> bool:
         assert isinstance(stream, PodStream)
         return stream.pod == self.pod
+
+    async def is_ending(self, stream: MessageStream) -> bool:
+        assert isinstance(stream, PodStream)
+        return stream.pod in self.refusing
 
 
 def client_of(opener: PodsOpener, policy: StreamPolicy = ON_DEMAND, side: ClientSide | None = None) -> StreamClient:
@@ -97,7 +105,7 @@ async def test_requests_that_run_are_answered_by_their_pod_while_new_ones_go_to_
     await asyncio.sleep(1)
     opener.pod = "new"
     await asyncio.sleep(4.5)
-    assert repr(client) == "<StreamClient a idle, 1 starts>", "nobody asked the new pod for anything"
+    assert repr(client) == "<StreamClient a running, 2 starts>"
     assert await pod_of(client) == "new"
     old, new = opener.opened
     assert [old.closed, new.closed] == [False, False]
@@ -115,8 +123,94 @@ async def test_a_stream_without_requests_leaves_its_pod_at_once_and_stays_at_one
     assert repr(client) == "<StreamClient a running, 1 starts>"
     opener.pod = "new"
     await asyncio.sleep(5.5)
-    assert repr(client) == "<StreamClient a idle, 1 starts>"
+    assert repr(client) == "<StreamClient a running, 2 starts>"
     assert opener.opened[0].closed
+    await client.aclose()
+
+
+async def test_no_request_waits_for_the_process_of_the_new_pod_while_the_old_one_answers() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", REPLACE_SECONDS - 2
+    await asyncio.sleep(0.5)
+    answers = []
+    while now() < 30:
+        begin = now()
+        answers.append(await pod_of(client))
+        assert now() == begin
+        await asyncio.sleep(1)
+    assert answers == ["old"] * 15 + ["new"] * 15
+    assert opener.opened[0].closed
+    await client.aclose()
+
+
+async def test_a_process_that_is_too_slow_takes_over_before_the_old_pod_ends() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", REPLACE_SECONDS + 3
+    await asyncio.sleep(5 + REPLACE_SECONDS - 1)
+    assert await pod_of(client) == "old"
+    await asyncio.sleep(2)
+    assert opener.opened[0].closed, "the old pod may end, as nobody waits for its answer"
+    assert await pod_of(client) == "new"
+    assert (now(), client.starts) == (5 + REPLACE_SECONDS + 3, 2)
+    await client.aclose()
+
+
+async def test_requests_wait_for_the_new_pod_when_the_old_one_ends_early() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", 8
+    await asyncio.sleep(6)
+    opener.opened[0].break_off()
+    assert repr(client) == "<StreamClient a starting, 2 starts>"
+    assert await pod_of(client) == "new"
+    assert (now(), client.starts) == (13, 2)
+    await client.aclose()
+
+
+async def test_requests_stay_at_the_old_pod_while_the_process_of_the_new_one_does_not_start() -> None:
+    client = client_of(opener := PodsOpener("old", "new"), StreamPolicy(modern=True))
+    await client.wait_until_ready(now() + 5)
+    opener.pod = "new"
+    await asyncio.sleep(8)
+    assert await pod_of(client) == "old"
+    opener.ending = ()
+    await asyncio.sleep(5)
+    assert await pod_of(client) == "new"
+    await client.aclose()
+
+
+async def test_requests_get_the_outcome_of_another_attempt_when_both_pods_end() -> None:
+    client = client_of(opener := PodsOpener("old", "new"))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", 2
+    await asyncio.sleep(6)
+    opener.opened[0].break_off()
+    opener.after_loss = "newest"
+    assert await pod_of(client) == "newest"
+    await client.aclose()
+
+
+async def test_a_stream_that_is_opened_in_place_of_another_ends_with_their_client() -> None:
+    client = client_of(opener := PodsOpener("old"))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", 3
+    await asyncio.sleep(6)
+    await client.aclose()
+    await asyncio.sleep(60)
+    assert [(stream.pod, stream.closed) for stream in opener.opened] == [("old", True)]
+    assert client.state is StreamState.CLOSED
+
+
+async def test_an_idle_client_opens_no_stream_in_place_of_the_one_that_it_closes() -> None:
+    client = client_of(opener := PodsOpener("old"), StreamPolicy(idle=6))
+    await client.wait_until_ready(now() + 5)
+    opener.pod, opener.seconds = "new", 3
+    await asyncio.sleep(60)
+    assert client.state is StreamState.IDLE
+    assert [(stream.pod, stream.closed) for stream in opener.opened] == [("old", True)]
+    assert await pod_of(client) == "new"
     await client.aclose()
 
 
@@ -157,6 +251,24 @@ async def test_the_stream_of_one_client_stays_at_the_pod_that_has_its_state() ->
     opener.pod = "new"
     await asyncio.sleep(60)
     assert client.state is StreamState.RUNNING
+    assert await pod_of(client) == "old"
+    await client.aclose()
+
+
+async def test_the_stream_of_one_client_leaves_a_pod_that_takes_no_more_connections() -> None:
+    """The pod would wait for its end, although its state is lost in any case."""
+    side = ClientSide(offering=Offering(b"{}", lambda message, answer: None))
+    client = client_of(opener := PodsOpener("old"), side=side)
+    running = asyncio.ensure_future(pod_of(client, "work"))
+    await asyncio.sleep(1)
+    opener.pod, opener.refusing = "new", ["old"]
+    await asyncio.sleep(5)
+    assert [stream.closed for stream in opener.opened] == [False], "a request waits for its answer"
+    assert await pod_of(client) == "new"
+    opener.opened[0].answer(opener.opened[0].waiting[0])
+    assert await running == "old"
+    await asyncio.sleep(0.1)
+    assert opener.opened[0].closed
     await client.aclose()
 
 

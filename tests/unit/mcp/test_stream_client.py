@@ -10,14 +10,8 @@ import pytest
 
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError
-from fairlead_mcp.stream_client import (
-    ON_DEMAND,
-    StreamClient,
-    StreamConnection,
-    StreamOpener,
-    StreamPolicy,
-    StreamState,
-)
+from fairlead_mcp.stream_client import StreamClient, StreamState
+from fairlead_mcp.streams import ON_DEMAND, StreamConnection, StreamOpener, StreamPolicy
 from fakeprocesses import now
 
 pytestmark = [pytest.mark.looptime(start=0)]

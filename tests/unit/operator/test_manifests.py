@@ -15,8 +15,10 @@ import yaml
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
+from fairlead_operator.settings import PodSettings
 from operatorfakes import mcp_server
 
+CONTEXT = ManifestContext("fairlead-system")
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
 INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
@@ -70,7 +72,7 @@ def test_a_single_replica_has_no_disruption_budget_and_leaves_its_number_to_an_a
 
 @pytest.mark.parametrize(
     ("grace", "expected"),
-    [(None, {"sleep": {"seconds": 8}}), (60, {"sleep": {"seconds": 8}}), (5, {"sleep": {"seconds": 2}}), (1, None)],
+    [(None, {"sleep": {"seconds": 10}}), (60, {"sleep": {"seconds": 10}}), (5, {"sleep": {"seconds": 2}}), (1, None)],
 )
 def test_a_pod_over_http_serves_on_while_its_address_is_known_and_no_longer_than_its_grace_period(
     grace: int | None, expected: dict[str, Any] | None
@@ -78,6 +80,17 @@ def test_a_pod_over_http_serves_on_while_its_address_is_known_and_no_longer_than
     template = {} if grace is None else {"podTemplate": {"spec": {"terminationGracePeriodSeconds": grace}}}
     spec = pod_spec({"image": {"name": "example/a:1"}, **template})
     assert spec["containers"][0]["lifecycle"].get("preStop") == expected
+
+
+@pytest.mark.parametrize(("seconds", "grace"), [(10, 30), (40, 80)])
+@pytest.mark.parametrize("image", [{"name": "a:1"}, {"name": "a:1", "transport": "stdio", "command": ["a"]}])
+def test_pods_serve_on_for_as_long_as_the_installation_says_and_have_time_for_their_last_answers(
+    image: dict[str, Any], seconds: int, grace: int
+) -> None:
+    spec = pod_spec({"image": image}, PodSettings(pod_drain_seconds=seconds).manifest_context("fairlead-system"))
+    hook = spec["containers"][0]["lifecycle"]["preStop"]
+    assert hook.get("sleep", {}).get("seconds") == seconds or hook["exec"]["command"][1:] == ["sleep", str(seconds)]
+    assert spec["terminationGracePeriodSeconds"] == grace
 
 
 def test_a_hook_of_the_spec_stays_as_it_is() -> None:
@@ -88,9 +101,9 @@ def test_a_hook_of_the_spec_stays_as_it_is() -> None:
     assert spec["containers"][0]["lifecycle"]["preStop"] == hook
 
 
-def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
+def pod_spec(spec: dict[str, Any], context: ManifestContext = CONTEXT) -> dict[str, Any]:
     """The spec of the pods of a server."""
     server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "team"}, "spec": spec})
-    *_, deployment = render(server, ManifestContext("fairlead-system"))
+    *_, deployment = render(server, context)
     pods: dict[str, Any] = deployment["spec"]["template"]["spec"]
     return pods

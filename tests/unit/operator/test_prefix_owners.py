@@ -12,8 +12,16 @@ import pytest
 from fairlead_api.documents.servers import PrefixOwner
 from fairlead_api.meta import ANNOTATION_RELEASE_PREFIX, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.prefixes import MAX_PER_NAMESPACE, MAX_RESERVATIONS, SKEW_S, UNSERVED_S, Prefixes
+from fairlead_operator.server.prefixes import (
+    MAX_PER_NAMESPACE,
+    MAX_RESERVATIONS,
+    SKEW_S,
+    UNSERVED_S,
+    Prefixes,
+    holder_by_status,
+)
 from operatorfakes import NOW, mcp_server
 
 DAY = 86400.0
@@ -261,3 +269,38 @@ def test_no_retention_passes_a_prefix_on_at_once_and_drops_what_was_reserved() -
     prefixes.claim(server(HEIR))
     assert prefixes.grant(server(HEIR)) == (None, "faces")
     assert prefixes.owners() == ()
+
+
+def observed(key: ServerKey, *, generation: int = 1, conflict: str = "", served: bool = True) -> McpServer:
+    """A server whose status is of its first generation, with this message of the condition `Conflicted`."""
+    made = server(key, served=served)
+    condition = {"type": "Conflicted", "status": "True", "reason": "Conflicted", "message": conflict}
+    conditions = [Condition.model_validate(condition | {"lastTransitionTime": NOW})] if conflict else []
+    status = made.status.model_copy(update={"conditions": conditions, "observed_generation": 1})
+    metadata = made.metadata.model_copy(update={"generation": generation})
+    return made.model_copy(update={"status": status, "metadata": metadata})
+
+
+TAKEN = "PrefixTaken: prefix faces belongs to strict/faces, which had it first"
+UNDONE = "WritesUndone: the Deployment is changed by kubectl-edit each time"
+THIRD = ServerKey("team-c", "faces")
+
+
+@pytest.mark.parametrize(
+    ("contenders", "holder"),
+    [
+        ([observed(OWNER), observed(HEIR, conflict=TAKEN)], OWNER),
+        ([observed(OWNER, conflict=UNDONE), observed(HEIR, conflict=TAKEN)], OWNER),
+        ([observed(OWNER, generation=2), observed(HEIR, generation=2, conflict=TAKEN)], OWNER),
+        ([observed(OWNER), observed(HEIR, generation=2)], OWNER),
+        ([observed(OWNER), observed(HEIR, served=False)], OWNER),
+        ([observed(OWNER), observed(HEIR)], None),
+        ([observed(OWNER, generation=2), observed(HEIR, generation=2), observed(THIRD, conflict=TAKEN)], None),
+        ([observed(OWNER, served=False), observed(HEIR, served=False)], None),
+    ],
+)
+def test_statuses_tell_which_claimant_has_had_a_prefix_or_that_it_is_not_certain(
+    contenders: list[McpServer], holder: ServerKey | None
+) -> None:
+    """`HEIR` of another generation than that of its status may have claimed the prefix since."""
+    assert holder_by_status(contenders) == holder

@@ -564,6 +564,11 @@ async def test_an_older_server_that_took_a_prefix_while_no_operator_led_gets_not
         await asyncio.sleep(5)
         assert conflict(bench, "older") == Cause.PREFIX_TAKEN
         assert conflict(bench, "owner") is None
+    bench.documents.blobs.clear()
+    async with bench.running(**RETAINED):
+        await asyncio.sleep(5)
+        assert conflict(bench, "older") == Cause.PREFIX_TAKEN, "a new installation goes by the statuses"
+        assert conflict(bench, "owner") is None
 
 
 async def test_a_conflict_is_in_the_servers_document_beside_other_faults() -> None:

@@ -57,7 +57,7 @@
   value: {{ join "," .Values.servers.anyPodTemplatesIn | quote }}
 - name: FAIRLEAD_DEFAULT_ACTION
   value: {{ .Values.servers.defaultAction }}
-{{- include "fairlead.settings" (pick .Values.servers "prefixRetentionSeconds" "allowedUrls" "deniedNetworks" "apiServerNetworks" "confined" "gatewayApprovals") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "prefixRetentionSeconds" "podDrainSeconds" "allowedUrls" "deniedNetworks" "apiServerNetworks" "confined" "gatewayApprovals") | nindent 0 }}
 {{- if .Values.networkPolicy.probe.enabled }}
 - name: FAIRLEAD_NETWORK_POLICY_PROBE
   value: Daily
