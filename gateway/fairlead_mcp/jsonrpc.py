@@ -48,7 +48,7 @@ _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 TEXTS_SKIPPED: Final = 4 * 1024
 """Size of a result in bytes from which checking its texts one by one is cheaper than copying them."""
 _LONG: Final = 64 * 1024
-"""The same for a result that may not be UTF-8, which decoding its texts would show."""
+"""Size in bytes of a result that may not be UTF-8, from which its texts are not decoded either."""
 _MOST_LOOKED_AT: Final = 64
 """Blocks up to which `_has_texts` checks a long result; with more blocks, decoding the texts is cheap enough."""
 _QUOTE: Final = ord('"')

@@ -83,9 +83,8 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
     ],
 )
 def test_the_time_of_a_line_has_milliseconds_whatever_second_the_line_before_was_of(at: float, told: str) -> None:
-    for other in (0.5, at, 1_796_000_001.25, at):
-        line = decode_line(entry(at=other))
-    assert line["time"] == told
+    times = [decode_line(entry(at=each))["time"] for each in (0.5, at, 1_796_000_001.25, at)]
+    assert (times[1], times[3]) == (told, told)
 
 
 def test_a_line_has_no_member_without_a_value_and_zeros_where_nothing_came_back() -> None:

@@ -106,7 +106,7 @@ def test_a_long_text_and_a_table_of_many_rows_are_read() -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 65])
-def test_a_text_that_is_no_string_is_found_although_texts_are_not_decoded(blocks: int) -> None:
+def test_decode_result_checks_the_type_of_texts_that_it_does_not_decode(blocks: int) -> None:
     texts, padding = [b'{"type":"text","text":"b"}'] * blocks, b" " * jsonrpc.TEXTS_SKIPPED
     read = jsonrpc.decode_result(b'{"content":[%b]%b}' % (b",".join(texts), padding), jsonrpc.TEXTS_SKIPPED)
     assert read.content
