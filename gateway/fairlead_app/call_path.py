@@ -27,8 +27,8 @@ from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.grant_counts import GRANTED
 from fairlead_gateway.core.identity import Identity, SessionSubject
+from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
-from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.http_service import PortLimits
@@ -95,6 +95,11 @@ def server_registry(
         if auditor is not None:
             auditor.record_grant(identity, server, cause, seconds)
 
+    def local_upstream(limit: int) -> Upstream:
+        from fairlead_gateway.custom.upstream import LocalUpstream  # most gateways have no tools of their own
+
+        return LocalUpstream(servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock)
+
     access = UpstreamAccess(
         client=CLIENT,
         installation=shared.installation,
@@ -103,9 +108,7 @@ def server_registry(
         resolve_recent=lambda key: egress.guard(remembered.recent, key.namespace),
         children=servers.children,
         shared_children=servers.shared_children,
-        local=lambda limit: LocalUpstream(
-            servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
-        ),
+        local=local_upstream,
         make_result=router_tools.api_result,
         keep_tokens=shared.identities.keep_tokens,
         observe_grant=observe_grant,

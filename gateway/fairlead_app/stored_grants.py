@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.grants.folder_store import FolderGrantStore
 from fairlead_gateway.grants.sealing_keys import BadSealingKeys, SealingKey, read_sealing_keys
 from fairlead_gateway.grants.settings import GrantSettings
 from fairlead_gateway.grants.store import ClosableGrantStore
@@ -24,7 +23,11 @@ def grant_store(
     BadSetting.
     """
     if settings.store == "none":
-        return None if settings.directory is None else FolderGrantStore(settings.directory)
+        if settings.directory is None:
+            return None
+        from fairlead_gateway.grants.folder_store import FolderGrantStore  # most gateways store no grants in a folder
+
+        return FolderGrantStore(settings.directory)
     if settings.directory is not None:
         raise BadSetting("FAIRLEAD_GRANTS and FAIRLEAD_GRANTS_DIRECTORY name two stores of grants: set one of them")
     keys = sealing_keys(settings)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from os import environ
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
@@ -18,8 +18,10 @@ from fairlead_cli.proxies import is_this_machine
 from fairlead_cli.wording import CREDENTIAL, NAMED_URL, start_advice, with_advice
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
-from fairlead_mcp.session import McpSession
 from fairlead_tools.commands import DEFAULT_URL
+
+if TYPE_CHECKING:
+    from fairlead_mcp.session import McpSession
 
 Result = TypeVar("Result")
 
@@ -83,6 +85,9 @@ class Destination:
             raise self._failure(error) from error
 
     async def _run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
+        # imported here, because commands that ask REST alone have no session, and it takes a third of their time
+        from fairlead_mcp.session import McpSession
+
         async with McpSession.over_http(Target.from_url(self.url), headers=self.headers) as session:
             return await work(session)
 

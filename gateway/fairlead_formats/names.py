@@ -6,12 +6,14 @@ tools, never in a table of the process, so that a call cannot reach a tool of an
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from difflib import SequenceMatcher
 
 SEPARATOR: Final = "__"
 """Separates a server's prefix from the tool's name. Prefixes do not contain it, so its first occurrence counts."""
@@ -167,9 +169,11 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 
 def _most_similar(name: str, candidates: Iterable[str]) -> str | None:
+    from difflib import SequenceMatcher  # only an unknown name needs it
+
     prefix, own_name = _parts(name)
     best_score, nearest = (CLOSENESS, -1.0), None
-    to_own_name, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own_name, prefix))
+    to_own_name, to_prefix = (SequenceMatcher(None, "", each) for each in (own_name, prefix))
     for candidate in candidates:
         candidate_prefix, tool = _parts(candidate)
         forms = (tool,) if prefix or not candidate_prefix else (tool, candidate_prefix + tool)
@@ -182,7 +186,7 @@ def _most_similar(name: str, candidates: Iterable[str]) -> str | None:
     return nearest
 
 
-def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
+def _ratio(matcher: SequenceMatcher[str], text: str, least: float) -> float:
     """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound is below `least`."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:

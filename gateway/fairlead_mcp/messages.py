@@ -5,12 +5,10 @@ They have a module of their own, as mypyc does not compile msgspec structs.
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp.content import AnyObject, Block, LongBlock, LongTextBlock, ResultMeta
+from fairlead_mcp.content import AnyObject, Block, LongBlock, ResultMeta
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
@@ -57,20 +55,6 @@ class RawContent(msgspec.Struct, frozen=True, gc=False):
     """Content of a result as raw JSON."""
 
     content: Raw = Raw()
-
-
-MOST_LOOKED_AT: Final = 64
-"""Blocks up to which `has_texts` checks a long result; with more blocks, decoding the texts is cheap enough."""
-
-
-def has_texts(result: LongResultMembers) -> bool:
-    """Whether the `text` of each text block is a JSON string. False also for more than MOST_LOOKED_AT blocks."""
-    blocks = result.content
-    if blocks is UNSET:
-        return True
-    return len(blocks) <= MOST_LOOKED_AT and all(
-        not isinstance(block, LongTextBlock) or memoryview(block.text)[0] == ord('"') for block in blocks
-    )
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

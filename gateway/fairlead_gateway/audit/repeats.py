@@ -31,7 +31,8 @@ MAX_CALLERS: Final = 4_096
 OTHERS: Final = Identity(kind="anonymous", principal="others")
 """Identity in a sum over the callers beyond `MAX_CALLERS`."""
 
-_SUMMED: Final = frozenset({DENIED, LIMITED})
+SUMMED: Final = frozenset({DENIED, LIMITED})
+"""Decisions whose entries are counted, and summed up when there are many."""
 _OTHERS: Final = ("", "")
 _Key = tuple[str, ...]
 
@@ -66,7 +67,7 @@ class RepeatedDenials:
 
     def absorbs(self, entry: AuditEntry) -> bool:
         """Count an entry. Returns True if the entry becomes part of a sum, so that it gets no line of its own."""
-        if entry.decision not in _SUMMED:
+        if entry.decision not in SUMMED:
             return False
         with self._lock:
             return self._count(self._window(entry), entry)

@@ -16,7 +16,7 @@ from typing import Final
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import lost_line
-from fairlead_gateway.audit.repeats import WINDOW_S, RepeatedDenials
+from fairlead_gateway.audit.repeats import SUMMED, WINDOW_S, RepeatedDenials
 from fairlead_gateway.audit.sink import Sink
 from fairlead_otel.events import EmitEvent
 
@@ -58,7 +58,8 @@ class Writer:
         self._render = render
         self._now = now
         self._capacity = capacity
-        self._buffer: deque[AuditEntry] = deque()
+        self._buffer: deque[tuple[AuditEntry, int]] = deque()
+        """Entries with their weights."""
         self._repeated = RepeatedDenials()
         self._awake = False
         """Whether the thread is awake or was woken."""
@@ -87,16 +88,18 @@ class Writer:
 
     def put(self, entry: AuditEntry) -> None:
         """Buffer an entry; repeated denials are summed up instead. Runs in the event loop and never blocks."""
-        if self._repeated.absorbs(entry):
-            self._wake_thread()
+        if entry.decision in SUMMED and self._repeated.absorbs(entry):
+            if not self._awake:
+                self._wake_thread()
             return
         size = entry.weight
         if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
             self.overflowed += 1
             return
         self._taken += size
-        self._buffer.append(entry)
-        self._wake_thread()
+        self._buffer.append((entry, size))
+        if not self._awake:
+            self._wake_thread()
 
     def close(self) -> None:
         """Write the buffered entries, for at most CLOSE_SECONDS."""
@@ -111,10 +114,9 @@ class Writer:
                 )
 
     def _wake_thread(self) -> None:
-        if not self._awake:
-            self._awake = True
-            self._start()
-            self._wake.set()
+        self._awake = True
+        self._start()
+        self._wake.set()
 
     def _start(self) -> None:
         if self._thread is None:
@@ -130,9 +132,9 @@ class Writer:
             # read once per pass: if `close` is called after this line, it wakes the thread for one more pass
             closing = self._closing.is_set()
             while self._buffer:
-                entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
-                self._write(entries)
-                self._written += sum(entry.weight for entry in entries)
+                weighed = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
+                self._write([entry for entry, _ in weighed])
+                self._written += sum(weight for _, weight in weighed)
             sums = self._repeated.take(self._now(), everything=closing)
             for first in range(0, len(sums), BATCH):
                 self._write(sums[first : first + BATCH])

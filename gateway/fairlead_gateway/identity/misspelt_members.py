@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -23,5 +22,7 @@ def advice_for(error: msgspec.ValidationError, objects: Mapping[str, type[msgspe
     members = {field.encode_name: path for path, struct in objects.items() for field in msgspec.structs.fields(struct)}
     if (path := members.get(unknown[1])) is not None:
         return f"; {unknown[1]} is a member of {path}: move it there"
+    import difflib  # only a mistake needs it
+
     near = difflib.get_close_matches(unknown[1], members, n=1, cutoff=_SIMILAR)
     return f"; did you mean {near[0]}?" if near else ""

@@ -207,7 +207,7 @@ class HttpCall(Call):
         try:
             if not framed.isascii():
                 framed.decode()
-            members = jsonrpc.decode_result(framed)
+            members = jsonrpc.decode_result(framed, jsonrpc.TEXTS_SKIPPED)
         except jsonrpc.UNREADABLE:  # the response may have members after the result
             return False
         if modern and members.request_state is not UNSET:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,13 +12,15 @@ from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.core.identity import Identity, SessionSubject
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.sign_in import SignInLinks
-from fairlead_gateway.upstream.openapi import MakeResult
 from fairlead_gateway.upstream.server_session import CompleteElicitation, forward_nothing
 from fairlead_mcp import eras
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.oauth.errors import GrantFailed
 from fairlead_mcp.oauth.stored_grant import GrantStore
+
+if TYPE_CHECKING:
+    from fairlead_gateway.upstream.openapi import MakeResult
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import itertools
 import random
 import ssl
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fairlead_api.documents.catalog import (
     ChildEndpoint,
@@ -27,7 +27,6 @@ from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
-from fairlead_gateway.upstream.openapi import ApiAccess, OpenApiUpstream
 from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.pod_health import PodHealthTable
@@ -52,6 +51,9 @@ from fairlead_mcp.stream_client import StreamClient
 from fairlead_mcp.streams import OPEN_SECONDS, ClientSide, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
+if TYPE_CHECKING:
+    from fairlead_gateway.upstream.openapi import ApiAccess, OpenApiUpstream
+
 IDLE_SECONDS: Final = 300.0
 """Time without calls after which a shared link, and with it the server's process, is closed."""
 
@@ -72,6 +74,13 @@ class Unreachable(Upstream):
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         sink.take_error(ConnectFailed(self._reason, reason="NotCallable"))
         return ANSWERED
+
+
+def _api_classes() -> tuple[type[ApiAccess], type[OpenApiUpstream]]:
+    """Classes for HTTP APIs, imported with the first: in a thread, because the import takes 15 ms."""
+    from fairlead_gateway.upstream.openapi import ApiAccess, OpenApiUpstream
+
+    return ApiAccess, OpenApiUpstream
 
 
 class UpstreamFactory:
@@ -200,7 +209,8 @@ class UpstreamFactory:
     async def _openapi(
         self, key: ServerKey, config: UpstreamConfig, endpoint: OpenApiEndpoint, credential: Credential
     ) -> Upstream:
-        access = ApiAccess(
+        access_class, upstream_class = await asyncio.to_thread(_api_classes)
+        access = access_class(
             credential=credential,
             headers=self._via,
             tls=await self.tls(endpoint.ca_bundle),
@@ -208,7 +218,7 @@ class UpstreamFactory:
             make_result=self._make_result,
             resolve=self._resolve(key),
         )
-        return OpenApiUpstream(endpoint, config.operations, access, limit=config.traits.limit)
+        return upstream_class(endpoint, config.operations, access, limit=config.traits.limit)
 
     async def _link(
         self, key: ServerKey, config: UpstreamConfig, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential

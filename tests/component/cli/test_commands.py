@@ -57,6 +57,14 @@ def test_the_version_loads_next_to_nothing() -> None:
     assert fairlead("version", code=check).stdout.endswith("[]\n")
 
 
+@pytest.mark.parametrize("verb", ["tiers", "servers"])
+def test_a_command_that_asks_rest_alone_loads_no_session(verb: str) -> None:
+    check = "import atexit, sys; atexit.register(lambda: print('fairlead_mcp.session' in sys.modules))"
+    result = fairlead(verb, "--url", "http://127.0.0.1:1/mcp", code=check)
+    assert result.returncode == 1
+    assert result.stdout == "False\n"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

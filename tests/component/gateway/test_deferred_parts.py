@@ -25,8 +25,12 @@ from toolservers import modern_server
 HEAVY = (
     "aiohttp",
     "cryptography",
+    "difflib",
     "docstring_parser",
     "fairlead_console.application",
+    "fairlead_gateway.custom.upstream",
+    "fairlead_gateway.grants.folder_store",
+    "fairlead_gateway.upstream.openapi",
     "fairlead_llm",
     "fairlead_rest.application",
     "fairlead_speech.front",

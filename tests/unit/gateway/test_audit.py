@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import REDACTED, BadPath, argument_renderer, read_path, redact
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry
+from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry, ModelUse
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File
 from fairlead_gateway.audit.writer import Writer
@@ -71,6 +71,38 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
         "resultBytes": 7,
         "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
     }
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (1_796_000_000.123, "2026-11-30T00:53:20.123Z"),
+        (1_796_000_000.0, "2026-11-30T00:53:20.000Z"),
+        (1_796_000_000.9994, "2026-11-30T00:53:20.999Z"),
+        (1_795_996_799.9999999, "2026-11-30T00:00:00.000Z"),
+    ],
+)
+def test_the_time_of_a_line_has_milliseconds_whatever_second_the_line_before_was_of(at: float, told: str) -> None:
+    times = [decode_line(entry(at=each))["time"] for each in (0.5, at, 1_796_000_001.25, at)]
+    assert (times[1], times[3]) == (told, told)
+
+
+def test_a_line_has_no_member_without_a_value_and_zeros_where_nothing_came_back() -> None:
+    assert plain(entry(tool="add", server=KEY)) == (
+        b'{"time":"1970-01-01T00:00:01.500Z","event":"call","decision":"allowed","principal":"anonymous",'
+        b'"kind":"anonymous","client":"10.0.0.1","method":"tools/call","tool":"mcp.demo.add","server":"team/demo",'
+        b'"outcome":"ok","durationMs":0.0,"argumentsBytes":0,"resultBytes":0}\n'
+    )
+
+
+def test_the_line_of_a_model_request_has_its_use_between_the_path_and_the_outcome() -> None:
+    use = ModelUse(
+        provider="", model="m" * 300, rounds=2, input_tokens=3, output_tokens=4, cached_tokens=0, tools=("t",)
+    )
+    members = decode_line(entry(method="/v1/responses", outcome="TIMEOUT", model=use))
+    names = ["method", "model", "rounds", "inputTokens", "outputTokens", "cachedTokens", "tools", "outcome"]
+    assert list(members)[6:14] == names
+    assert (members["model"], members["tools"]) == ("m" * 256, ["t"])
 
 
 def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:

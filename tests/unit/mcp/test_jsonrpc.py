@@ -103,3 +103,13 @@ def test_a_long_text_and_a_table_of_many_rows_are_read() -> None:
     rows = b'{"type":"text","name":"x"},' * 60_000
     read = jsonrpc.decode_result(b'{"content":[],"structuredContent":{"rows":[%b{}]}}' % rows)
     assert read.structured_content is not UNSET
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 65])
+def test_decode_result_checks_the_type_of_texts_that_it_does_not_decode(blocks: int) -> None:
+    texts, padding = [b'{"type":"text","text":"b"}'] * blocks, b" " * jsonrpc.TEXTS_SKIPPED
+    read = jsonrpc.decode_result(b'{"content":[%b]%b}' % (b",".join(texts), padding), jsonrpc.TEXTS_SKIPPED)
+    assert read.content
+    texts[-1] = b'{"type":"text","text":7}'
+    with pytest.raises(msgspec.ValidationError):
+        jsonrpc.decode_result(b'{"content":[%b]%b}' % (b",".join(texts), padding), jsonrpc.TEXTS_SKIPPED)
