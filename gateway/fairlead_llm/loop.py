@@ -93,7 +93,7 @@ class ToolLoop:
     ) -> None:
         """`preparation` prepares the request for the next model if a model fails before its answer has begun."""
         self._tools = services.tools
-        self._client = services.client.for_caller(client_request.caller_key)
+        self._client = services.client.keyed_client(client_request.caller_key)
         self._limits = services.limits
         self._breakers = services.breakers
         self._preparation = preparation

@@ -17,7 +17,7 @@ PROVIDER_KEY: Final = "x-fairlead-provider-key"
 _KEY_HEADERS: Final = tuple(sorted({api.key_header.encode() for api in APIS.values()} - {b"authorization"}))
 _QUERY: Final = b"key"
 _PROVIDER_KEY: Final = re.compile(rb"[!-~]{1,8192}")
-_TAKEN: Final = frozenset({*_KEY_HEADERS, PROVIDER_KEY.encode()})
+_REMOVED_HEADERS: Final = frozenset({*_KEY_HEADERS, PROVIDER_KEY.encode()})
 
 
 def take_credential(scope: Scope) -> bytes | None:
@@ -28,8 +28,8 @@ def take_credential(scope: Scope) -> bytes | None:
     reach logs or tool servers. The key for the provider is moved from its header to the member PROVIDER_KEY of the
     scope.
     """
-    fields = [(name, value) for name, value in scope["headers"] if name in _TAKEN or name == b"authorization"]
-    scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in _TAKEN]
+    fields = [(name, value) for name, value in scope["headers"] if name in _REMOVED_HEADERS or name == b"authorization"]
+    scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in _REMOVED_HEADERS]
     credentials = [*_credentials_in(fields), *_take_query_keys(scope)]
     _take_provider_key(scope, [value for name, value in fields if name == PROVIDER_KEY.encode()])
     if len(set(credentials)) > 1:

@@ -107,11 +107,11 @@ class ModelBreakers:
     ) -> None:
         self._clock = clock
         self._random = random
-        self._guarded: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
+        self._guarded_models: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
         """Begin a request to a model. Raises ModelClosed if the model gets no requests at present."""
-        guarded = self._guarded.get(target)
+        guarded = self._guarded_models.get(target)
         if guarded is None:
             return ModelAttempt(self, target, trial=False)
         now, breaker, name = self._clock(), guarded.breaker, f"{target.provider}/{target.model[:128]}"
@@ -130,12 +130,12 @@ class ModelBreakers:
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
         """Models that have failed, with the state and the number of openings of each breaker."""
         now = self._clock()
-        for target, guarded in [*self._guarded.items()]:
+        for target, guarded in [*self._guarded_models.items()]:
             yield target, guarded.state(now), guarded.breaker.opened_total
 
     def record_success(self, target: ModelTarget) -> None:
         """Count a success of a model, which closes its breaker."""
-        guarded = self._guarded.get(target)
+        guarded = self._guarded_models.get(target)
         if guarded is not None and guarded.breaker.troubled:
             guarded.breaker.record_success()
 
@@ -145,7 +145,7 @@ class ModelBreakers:
 
     def end_trial(self, target: ModelTarget) -> None:
         """End the trial of a model without an outcome."""
-        guarded = self._guarded.get(target)
+        guarded = self._guarded_models.get(target)
         if guarded is not None:
             guarded.breaker.give_up()
 
@@ -154,11 +154,13 @@ class ModelBreakers:
         self._guarded_model(target).paused_until = self._clock() + seconds
 
     def _guarded_model(self, target: ModelTarget) -> GuardedModel:
-        guarded = self._guarded.get(target)
+        guarded = self._guarded_models.get(target)
         if guarded is None:
-            guarded = self._guarded[target] = GuardedModel(self._random)
-            if len(self._guarded) > MAX_MODELS:
+            guarded = self._guarded_models[target] = GuardedModel(self._random)
+            if len(self._guarded_models) > MAX_MODELS:
                 now = self._clock()
-                oldest_closed = next((key for key, each in self._guarded.items() if each.state(now) == CLOSED), target)
-                self._guarded.pop(oldest_closed if oldest_closed != target else next(iter(self._guarded)))
+                oldest_closed = next(
+                    (key for key, each in self._guarded_models.items() if each.state(now) == CLOSED), target
+                )
+                self._guarded_models.pop(oldest_closed if oldest_closed != target else next(iter(self._guarded_models)))
         return guarded

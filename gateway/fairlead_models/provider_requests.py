@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PIECE: Final = 2 << 10
 """Maximum number of bytes of one read."""
 READ_BUFFER: Final = 512
-"""Number of buffered bytes of an answer below which aiohttp resumes reading. It pauses above twice this number."""
+"""Number of buffered bytes of an answer below which aiohttp resumes reading. aiohttp pauses above twice this number."""
 MAX_RETRY_AFTER_DIGITS: Final = 9
 """Maximum number of digits of a number in `retry-after-ms` or `Retry-After`; a longer number is ignored."""
 CLOSE_SECONDS: Final = 2.0
@@ -295,7 +295,7 @@ class ProviderClient:
         self._session: aiohttp.ClientSession | None = None
         self._signer = RequestSigner()
 
-    def for_caller(self, key: str) -> KeyedClient:
+    def keyed_client(self, key: str) -> KeyedClient:
         """Make a client for the requests of one caller. `key`: the caller's own API key; empty: none."""
         return KeyedClient(self, key)
 

@@ -54,7 +54,7 @@ _GATEWAY_HEADERS: Final = frozenset(
     }
 )
 """Headers that `headers` of a provider may not set, because the gateway sets them."""
-_LISTS: Final = frozenset({"anthropic-beta"})
+_LIST_HEADERS: Final = frozenset({"anthropic-beta"})
 """Headers in which the values of the client and of the configuration are combined."""
 
 
@@ -149,7 +149,7 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         api = APIS[self.kind]
         headers = {**api.headers, **client_headers}
         for name, value in ((name.lower(), value) for name, value in self.headers.items()):
-            headers[name] = f"{headers[name]},{value}" if name in _LISTS and name in headers else value
+            headers[name] = f"{headers[name]},{value}" if name in _LIST_HEADERS and name in headers else value
         if key:
             headers[api.key_header] = api.key_prefix + key
         return headers

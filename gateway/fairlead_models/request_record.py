@@ -299,7 +299,7 @@ class RequestRecord:
         """
         self._answer_tokens = 0
         """Estimated tokens of the current round's answer."""
-        self._stated = TokenUsage()
+        self._stated_usage = TokenUsage()
         """Usage that the provider has stated, as the sum of all rounds."""
         self._first_token_seen = False
         self._ended = False
@@ -321,7 +321,7 @@ class RequestRecord:
         """Limit of tokens per day that refuses a further request; None if no limit does."""
         return self._budget.refusal()
 
-    def spent(self) -> Limited | None:
+    def reached_limit(self) -> Limited | None:
         """Limit of tokens per day that this gateway's own counts have reached; None if no limit is reached."""
         return self._budget.reached_limit()
 
@@ -364,7 +364,7 @@ class RequestRecord:
     def finish_round(self, usage: Mapping[str, Any]) -> None:
         """Record the end of a round. `usage`: the provider's usage object, summed over all rounds."""
         total = token_usage(usage)
-        round_usage, self._stated = total - self._stated, total
+        round_usage, self._stated_usage = total - self._stated_usage, total
         if self._span is not None:
             self._span.end_round("", round_usage.input, round_usage.output)
         self._count(round_usage)

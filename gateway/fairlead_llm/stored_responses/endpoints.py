@@ -123,7 +123,7 @@ class ResponseEndpoints:
             raise LlmError(error.status, str(error), "provider_key") from error
         query = request.url.query
         path = f"/responses/{quote(what, safe='/')}" + (f"?{query}" if query else "")
-        client = self._client.for_caller(key)
+        client = self._client.keyed_client(key)
         try:
             answer = await client.send(
                 provider, ProviderRequest(path, b"", answer_headers=RESPONSES.answer_headers, method=method)

@@ -82,7 +82,7 @@ def content_of(operation: Operation, path: str, answer: Answer) -> tuple[AnswerF
     if not 200 <= answer.status < 300:
         raise _refusal(answer)
     if not answer.body:
-        return _SENTENCE, _nothing(answer).encode()
+        return _SENTENCE, _empty_answer_text(answer).encode()
     content_type = answer.content_type.decode("latin-1")
     return AnswerForm(content_type, path, operation.structured, operation.wrapped), answer.body
 
@@ -176,7 +176,7 @@ _DECODERS: Final = {
 """Decoders by label (WHATWG Encoding, section 4.2). Other codecs of Python, such as punycode, may take hours."""
 
 
-def _nothing(answer: Answer) -> str:
+def _empty_answer_text(answer: Answer) -> str:
     location = answer.headers.get(b"location", b"").decode("latin-1")
     where = f"; its Location is {plain_address(location)}" if location else ""
     return f"The API answered with status {_status(answer.status)} and without content{where}."

@@ -116,7 +116,7 @@ def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[st
 
 
 def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[FormPart]:
-    """Parts of one property: one for each item of a list, unless that is sent as JSON."""
+    """Parts of one property: one for each item of a list, unless the list is sent as JSON."""
     kind, encoding = kind_of(value), encoding or _PLAIN
     media_type = encoding.content_type.partition(",")[0].strip()  # a list of media types leaves the choice
     if "*" in media_type:

@@ -11,8 +11,9 @@ def credential_for(operation: Operation, credential: Credential) -> SentCredenti
 
     Headers, query parameters and cookies that belong to no scheme are always sent. For schemes, the first alternative
     is used whose schemes all have a credential, because the schemes of one alternative are needed together. A scheme
-    whose credential is always sent, or is obtained per call, adds nothing here. If no alternative is complete, none of
-    them is sent, and the API's answer says what is missing. A scheme's header replaces another header of the same name.
+    whose credential is always sent, or is obtained per call, adds nothing here. If no alternative is complete, no
+    alternative is sent, and the API's answer says what is missing. A scheme's header replaces another header of the
+    same name.
     """
     headers, query, cookies = dict(credential.headers), dict(credential.query), dict(credential.cookies)
     for alternative in operation.security:

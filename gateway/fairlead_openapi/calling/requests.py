@@ -20,7 +20,7 @@ from fairlead_api.documents.operations import Operation, OperationParameter
 from fairlead_mcp.errors import ArgumentsRefused
 from fairlead_mcp.http.target import InvalidTarget, checked_name, checked_value
 from fairlead_openapi.calling.bodies import base_type, build_body, is_json
-from fairlead_openapi.calling.styles import encoder, escape, in_path, pairs
+from fairlead_openapi.calling.styles import encoder, escape, pairs, path_text
 from fairlead_openapi.calling.values import Members, compact, kind_of, text_of, value_of
 
 MAX_TARGET_BYTES: Final = 16 << 10
@@ -40,7 +40,9 @@ _SEPARATORS: Final = re.compile(r"[/\\]")
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
 _REFUSED_METHODS: Final = frozenset({"CONNECT", "TRACE"})
 """Methods that do not reach the API, or that expose the credential of the request."""
-_NOT_ARGUMENTS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "via", "forwarded", "traceparent"})
+_RESERVED_HEADERS: Final = frozenset(
+    {"authorization", "cookie", "proxy-authorization", "via", "forwarded", "traceparent"}
+)
 """Headers that arguments never set, in addition to those of the transport."""
 
 
@@ -94,7 +96,7 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
         raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown)[:5])}")
 
 
-def _given(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
+def _given_parameters(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
     """Parameters of one location that have a value other than null. Raises ArgumentsRefused beyond MAX_GIVEN_BYTES."""
     given = [
         (parameter, arguments[parameter.argument])
@@ -118,7 +120,7 @@ def _target(operation: Operation, arguments: Members, base: bytes, credential: S
     path = prefix.decode().rstrip("/") + _path(operation, arguments)
     query = [fixed.decode()] if fixed else []
     own_names = {escape(name) for name in credential.query}
-    for parameter, value in _given(operation, arguments, "query"):
+    for parameter, value in _given_parameters(operation, arguments, "query"):
         query += _without_names(own_names, _query_pairs(parameter, value))
     query += [f"{escape(name)}={escape(value)}" for name, value in credential.query.items()]
     return (f"{path or '/'}?{'&'.join(query)}" if query else path or "/").encode()
@@ -142,7 +144,7 @@ def _content_text(parameter: OperationParameter, value: Raw) -> str:
 
 
 def _path(operation: Operation, arguments: Members) -> str:
-    given = {parameter.name: (parameter, value) for parameter, value in _given(operation, arguments, "path")}
+    given = {parameter.name: (parameter, value) for parameter, value in _given_parameters(operation, arguments, "path")}
     segments = [_segment(operation, segment, given) for segment in operation.path.split("/")]
     path = "/".join(segments)
     return path if path.startswith("/") else "/" + path
@@ -173,7 +175,7 @@ def _path_value(operation: Operation, name: str, given: dict[str, tuple[Operatio
         text = escape(_content_text(parameter, raw))
     else:
         value = value_of(raw)
-        text = "" if not value else in_path(name, value, parameter.style, explode=parameter.explode)
+        text = "" if not value else path_text(name, value, parameter.style, explode=parameter.explode)
     if not text:
         raise ArgumentsRefused(f"The argument {parameter.argument} is empty: it is a part of the path {operation.path}")
     plain = unquote(text)
@@ -196,8 +198,10 @@ def _is_dots(segment: str) -> bool:
 
 def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, added: str) -> bytes:
     lines = [b"Accept: %b\r\nAccept-Encoding: identity\r\n" % checked_value("Accept", operation.accept or "*/*")]
-    fixed = {name.lower() for name in credential.headers} | _NOT_ARGUMENTS | {added}
-    given = [(p, value) for p, value in _given(operation, arguments, "header") if p.name.lower() not in fixed]
+    fixed = {name.lower() for name in credential.headers} | _RESERVED_HEADERS | {added}
+    given = [
+        (p, value) for p, value in _given_parameters(operation, arguments, "header") if p.name.lower() not in fixed
+    ]
     if "user-agent" not in fixed | {parameter.name.lower() for parameter, _ in given}:
         lines.append(b"User-Agent: fairlead\r\n")  # some APIs refuse requests without one
     lines += [_argument_line(parameter, value) for parameter, value in given]
@@ -215,7 +219,9 @@ def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
         text = _content_text(parameter, raw)
     else:
         value = value_of(raw)
-        text = "" if value is None else in_path(parameter.name, value, "simple", explode=parameter.explode, encode=str)
+        text = (
+            "" if value is None else path_text(parameter.name, value, "simple", explode=parameter.explode, encode=str)
+        )
     try:
         return b"%b: %b\r\n" % (checked_name(parameter.name), checked_value(parameter.name, text))
     except InvalidTarget as error:
@@ -224,14 +230,14 @@ def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
 
 def _cookies(operation: Operation, arguments: Members, credential: SentCredential) -> list[str]:
     cookies = []
-    for parameter, value in _given(operation, arguments, "cookie"):
+    for parameter, value in _given_parameters(operation, arguments, "cookie"):
         if parameter.media_type:
             cookies.append(f"{escape(parameter.name)}={escape(_content_text(parameter, value), _COOKIE)}")
         else:
-            cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_in_cookie)
+            cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_cookie_text)
     own = [f"{name}={value}" for name, value in credential.cookies.items()]
     return _without_names({escape(name) for name in credential.cookies}, cookies) + own
 
 
-def _in_cookie(text: str) -> str:
+def _cookie_text(text: str) -> str:
     return escape(text, _COOKIE)

@@ -30,8 +30,8 @@ from fairlead_openapi.calling.values import Value, check_number, items_of, kind_
 Encode: TypeAlias = Callable[[str], str]
 
 RESERVED_IN_VALUES: Final = ":/?@!$'()*,;"
-"""Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The others are escaped all the same, because
-they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
+"""Reserved characters (RFC 3986 section 2.2) that `allow_reserved` keeps. The other reserved characters are escaped,
+because they would end the value: `#`, `[`, `]`, and `&`, `=` and `+` of forms.
 """
 MAX_DEPTH: Final = 16
 """Limit on the levels of a value that `deepObject` writes."""
@@ -51,7 +51,7 @@ def encoder(*, allow_reserved: bool) -> Encode:
     return partial(escape, safe=RESERVED_IN_VALUES) if allow_reserved else escape
 
 
-def in_path(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
+def path_text(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
     """Text of a parameter in a path or a header; empty for an empty list or object."""
     prefix = _PATH_PREFIXES.get(style, "")
     between = prefix if explode and prefix else ","

@@ -16,7 +16,7 @@ Value: TypeAlias = str | list[str] | dict[str, str]
 """A parameter's value: the text of a scalar, or the texts of a list's items or of an object's members."""
 
 MAX_EXACT: Final = 2**53
-"""Integers below it are exact in a double."""
+"""Integers below this number are exact in a double."""
 MAX_VALUES: Final = 2_048
 """Limit on the items or members of a value in a parameter or a form: each takes some 10 µs of the event loop."""
 _INTEGER: Final = re.compile(r"-?[0-9]+")
@@ -32,7 +32,7 @@ def compact(value: Raw | bytes) -> bytes:
 
 
 def kind_of(value: Raw) -> str:
-    """First character of raw JSON: `{`, `[`, `"`, `t`, `f`, `n`, or another one for a number."""
+    """First character of raw JSON: `{`, `[`, `"`, `t`, `f`, `n`, or a digit or `-` for a number."""
     start = bytes(value).strip()[:1].decode("latin-1")
     return start if start in '{["tfn' else "0"
 

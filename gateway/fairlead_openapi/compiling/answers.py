@@ -32,7 +32,7 @@ class AnswerShape(msgspec.Struct, frozen=True):
     wrapped: bool = False
     """Whether answers are put into the property `result`."""
     note: str = ""
-    """Why there is no schema; empty if there is one, or if nothing states one."""
+    """Why there is no schema; empty if there is a schema, or if nothing states one."""
 
 
 class ResponseReader:

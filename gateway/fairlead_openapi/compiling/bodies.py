@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead_api.documents.operations import OperationBody, PartEncoding, Style
 from fairlead_mcp.schemas import Schema
-from fairlead_openapi.compiling.media_types import BodyKind, choose, kind_of, to_send
+from fairlead_openapi.compiling.media_types import BodyKind, choose, kind_of, sendable_type
 from fairlead_openapi.compiling.naming import ArgumentNames
 from fairlead_openapi.compiling.parameters import Argument, with_description
 from fairlead_openapi.compiling.references import DocumentReferences
@@ -25,7 +25,7 @@ _PLAIN: Final = frozenset(
 )
 """Keywords of an object whose properties may stand alone."""
 _FORM_STYLES: Final[tuple[Style, ...]] = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
-_STYLING: Final = frozenset({"style", "explode", "allowReserved"})
+_STYLE_FIELDS: Final = frozenset({"style", "explode", "allowReserved"})
 """Fields of an Encoding Object by which its `contentType` is ignored (OpenAPI 3.1, section 4.8.15.1)."""
 _BASE64: Final = "Base64."
 
@@ -67,12 +67,12 @@ class BodyReader:
     def _make(
         self, kind: BodyKind, media_type: str, media: dict[str, Any], stated: dict[str, Any], required: bool
     ) -> BodyArguments:
-        sent = to_send(media_type)
+        sent = sendable_type(media_type)
         if kind == "binary":
             schema = with_description({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
             return self._whole_body(sent, PortableSchema(schema, frozenset()), required, binary=True)
         if kind in ("text", "other text"):
-            return self._text(kind, sent, stated, required)
+            return self._text_body(kind, sent, stated, required)
         source = media.get("schema", True)
         encoding = self._encoding(kind, media)
         if kind == "multipart":
@@ -82,14 +82,14 @@ class BodyReader:
             converted = _with_base64(converted, encoding)
         plain = self._plain_object(converted, source)
         if plain is not None and (required or not plain.required):
-            return self._flat(sent, plain, encoding, required)
+            return self._flat_body(sent, plain, encoding, required)
         if kind != "json" and converted.schema is True:
             converted = PortableSchema({"type": "object"}, frozenset())
         described_schema = with_description(converted.schema, stated)
         whole = PortableSchema(described_schema, converted.names, converted.losses)
         return self._whole_body(sent, whole, required, encodings=encoding)
 
-    def _text(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
+    def _text_body(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
         schema = with_description({"type": "string", "description": f"Text of {sent}."}, stated)
         made = self._whole_body(sent, PortableSchema(schema, frozenset()), required)
         if kind == "text":
@@ -118,7 +118,9 @@ class BodyReader:
             tuple(OperationLoss(loss.kind, argument, loss.message) for loss in converted.losses),
         )
 
-    def _flat(self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool) -> BodyArguments:
+    def _flat_body(
+        self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool
+    ) -> BodyArguments:
         arguments, properties = [], {}
         for name, schema in plain.properties.items():
             argument = self._names.allot(name, "body")
@@ -165,7 +167,7 @@ class BodyReader:
                     style=cast("Style", style) if style in _FORM_STYLES else "form",
                     explode=explode if isinstance(explode, bool) else style == "form",
                     allow_reserved=value.get("allowReserved") is True,
-                    styled=styles_parts and not _STYLING.isdisjoint(value),
+                    styled=styles_parts and not _STYLE_FIELDS.isdisjoint(value),
                 )
         if kind == "multipart":
             for name in self._binary_properties(media.get("schema")):
@@ -209,14 +211,14 @@ def _with_base64(converted: PortableSchema, encoding: dict[str, PartEncoding]) -
     if not binary or not isinstance(schema, dict):
         return converted
     properties = schema.get("properties", {})
-    changed = {name: _base64(part) if name in binary else part for name, part in properties.items()}
+    changed = {name: _base64_schema(part) if name in binary else part for name, part in properties.items()}
     return PortableSchema({**schema, "properties": changed}, converted.names, converted.losses)
 
 
-def _base64(schema: Schema | bool) -> Schema | bool:
+def _base64_schema(schema: Schema | bool) -> Schema | bool:
     if not isinstance(schema, dict):
         return {"type": "string", "contentEncoding": "base64", "description": _BASE64}
     if schema.get("type") == "array":
-        return {**schema, "items": _base64(schema.get("items", True))}
+        return {**schema, "items": _base64_schema(schema.get("items", True))}
     about = " ".join(filter(None, (schema.get("description", ""), _BASE64)))
     return {"type": "string", "contentEncoding": "base64", "description": about}

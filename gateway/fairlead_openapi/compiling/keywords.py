@@ -62,7 +62,7 @@ _VALUES: Final[dict[str, Callable[[Any], bool]]] = {
     "default": lambda value: True,
 }
 """Keywords without schemas within them, and what their values must be."""
-_FLAGS_ONCE: Final = ("exclusiveMinimum", "exclusiveMaximum", "required")
+_FORMER_FLAGS: Final = ("exclusiveMinimum", "exclusiveMaximum", "required")
 """Keywords that were booleans: the first two in OpenAPI 3.0, the last one in draft 3, on a property."""
 _CONSTRAINTS: Final = _VALUES.keys() - {*_ANNOTATIONS, "format", "readOnly", "writeOnly"}
 
@@ -78,7 +78,7 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
         accepts = _VALUES.get(keyword)
         if accepts is None:
             continue
-        if keyword in _FLAGS_ONCE and isinstance(value, bool):
+        if keyword in _FORMER_FLAGS and isinstance(value, bool):
             continue
         if accepts(value):
             made[keyword] = value

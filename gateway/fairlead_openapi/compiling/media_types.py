@@ -25,7 +25,7 @@ def essence(media_type: str) -> str:
 
 
 def is_json(media_type: str) -> bool:
-    """Whether values of the type are JSON, as those without a type are (RFC 6839, section 3.1, for `+json`)."""
+    """Whether values of the type are JSON, as values without a type are (RFC 6839, section 3.1, for `+json`)."""
     name = essence(media_type)
     return name in ("", JSON, "text/json", *_ANY) or name.endswith(("/json", "+json"))
 
@@ -61,7 +61,7 @@ def choose(media_types: Iterable[str]) -> str | None:
     return min(media_types, key=_rank, default=None)
 
 
-def to_send(media_type: str) -> str:
+def sendable_type(media_type: str) -> str:
     """The media type of a request's body: a range becomes JSON, `text/*` plain text, any other bytes."""
     name = essence(media_type)
     if not name or name in _ANY:

@@ -12,7 +12,7 @@ from fairlead_mcp.schemas import Schema
 from fairlead_openapi.compiling.answers import AnswerShape, ResponseReader
 from fairlead_openapi.compiling.bodies import BodyArguments, BodyReader
 from fairlead_openapi.compiling.naming import ArgumentNames, OperationKey
-from fairlead_openapi.compiling.parameters import Argument, ParameterReader, ParameterSet, merged_parameters
+from fairlead_openapi.compiling.parameters import Argument, ParameterReader, ParameterSet, merge_parameters
 from fairlead_openapi.compiling.references import DocumentReferences
 from fairlead_openapi.compiling.report import CompiledTool, OperationLoss, SecurityScheme
 from fairlead_openapi.compiling.schemas import SchemaConverter
@@ -32,9 +32,9 @@ MAX_OUTPUT_BYTES: Final = 64 << 10
 MAX_DESCRIPTION: Final = 8192
 """Maximum number of characters of a description."""
 _MAX_TITLE: Final = 200
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_IDEMPOTENT: Final = _SAFE | {"PUT", "DELETE"}
-_BODILESS: Final = frozenset({"GET", "HEAD"})
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_IDEMPOTENT_METHODS: Final = _SAFE_METHODS | {"PUT", "DELETE"}
+_BODILESS_METHODS: Final = frozenset({"GET", "HEAD"})
 """Methods whose body "SHALL be ignored" in OpenAPI 3.0 (section 4.7.10.1)."""
 
 
@@ -80,13 +80,13 @@ class OperationCompiler:
         losses: list[OperationLoss] = []
         arguments = ArgumentNames()
         parameters = ParameterReader(key.path, context.requests, context.schemes, arguments).read(
-            merged_parameters(path_item, operation, context.references)
+            merge_parameters(path_item, operation, context.references)
         )
         body = self._body(key, operation, arguments, losses)
         answer = self._answers.read(operation.get("responses"))
         schema, of_definitions = self._input_schema(parameters, body)
         losses += [*parameters.losses, *body.losses, *of_definitions]
-        encoded, of_patterns = _checked_input(schema)
+        encoded, of_patterns = _encode_input(schema)
         losses += of_patterns
         output, note = self._output_schema(answer)
         made = Operation(
@@ -111,7 +111,7 @@ class OperationCompiler:
         if stated is None:
             return BodyArguments()
         body = BodyReader(self._context.requests, self._context.references, names).read(stated)
-        if key.method not in _BODILESS or not self._context.dialect_3_0:
+        if key.method not in _BODILESS_METHODS or not self._context.dialect_3_0:
             return body
         if body.arguments:
             losses.append(OperationLoss("body", "", f"a {key.method} request has no body in OpenAPI 3.0"))
@@ -164,7 +164,7 @@ class OperationCompiler:
             return ""
 
 
-def _checked_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
+def _encode_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
     """The `inputSchema` as JSON, and what of it cannot be checked. Raises UnusablePart."""
     encoded = _encode(schema)
     if len(encoded) > MAX_INPUT_BYTES:
@@ -193,9 +193,9 @@ def _definition(name: str, key: OperationKey, operation: dict[str, Any], encoded
     if output is not None:
         definition["outputSchema"] = Raw(output)
     definition["annotations"] = {
-        "readOnlyHint": key.method in _SAFE,
+        "readOnlyHint": key.method in _SAFE_METHODS,
         "destructiveHint": key.method == "DELETE",
-        "idempotentHint": key.method in _IDEMPOTENT,
+        "idempotentHint": key.method in _IDEMPOTENT_METHODS,
     }
     return Raw(msgspec.json.encode(definition))
 

@@ -30,7 +30,7 @@ _IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that "SHALL be ignored" (OpenAPI 3.1, section 4.8.12.2)."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Names of headers and cookies (RFC 9110, section 5.6.2; RFC 6265, section 4.1.1)."""
-_IN_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
+_TEMPLATE_NAME: Final = re.compile(r"\{([^{}]*)\}")
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -52,9 +52,7 @@ class ParameterSet(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def merged_parameters(
-    path_item: dict[str, Any], operation: dict[str, Any], references: DocumentReferences
-) -> list[Any]:
+def merge_parameters(path_item: dict[str, Any], operation: dict[str, Any], references: DocumentReferences) -> list[Any]:
     """Parameters of a path, and those of its operation, which win by name and location (OpenAPI 3.1, section 4.8.10.1).
     Raises UnusablePart.
     """
@@ -76,7 +74,7 @@ class ParameterReader:
         schemes: dict[str, SecurityScheme],
         names: ArgumentNames,
     ) -> None:
-        self._in_path = list(dict.fromkeys(_IN_TEMPLATE.findall(path)))
+        self._in_path = list(dict.fromkeys(_TEMPLATE_NAME.findall(path)))
         self._schemas = schemas
         self._schemes = schemes
         self._names = names

@@ -25,8 +25,8 @@ MAX_VALUES: Final = 8_000_000
 """Maximum number of values of a document, with its YAML aliases written out."""
 _VERSION: Final = re.compile(r"3\.[01](\.\d+)?(-.+)?\Z")
 _SPACES: Final = b"\xef\xbb\xbf \t\r\n"
-_PAGES: Final = (b"<!doctype html", b"<html", b"<head", b"<body")
-_INSTEAD: Final = "name the document itself, which such a page links to, often as /openapi.json"
+_PAGE_STARTS: Final = (b"<!doctype html", b"<html", b"<head", b"<body")
+_PAGE_ADVICE: Final = "name the document itself, which such a page links to, often as /openapi.json"
 _RESOLVERS: Final = (  # tag, form and first characters of scalars that are not text (YAML 1.2, section 10.3.2)
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -98,13 +98,13 @@ def is_version_3_0(document: dict[str, Any]) -> bool:
 
 def _parse(data: bytes) -> Any:
     body = data.lstrip(_SPACES)
-    if body[: len(_PAGES[0])].lower().startswith(_PAGES):
-        raise DocumentRefused(f"the document is a web page: {_INSTEAD}")
+    if body[: len(_PAGE_STARTS[0])].lower().startswith(_PAGE_STARTS):
+        raise DocumentRefused(f"the document is a web page: {_PAGE_ADVICE}")
     try:
         if body[:1] == b"{":
             return msgspec.json.decode(body)
     except RecursionError as error:
-        raise _too_deep() from error
+        raise _depth_error() from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         try:  # a mapping of YAML may begin with a brace
             return _parse_yaml(body)
@@ -117,14 +117,14 @@ def _parse_yaml(body: bytes) -> Any:
     try:
         return yaml.load(body.decode(), _OpenApiLoader)  # noqa: S506  # a subclass of the safe loader
     except RecursionError as error:
-        raise _too_deep() from error
+        raise _depth_error() from error
     except UnicodeDecodeError as error:
         raise DocumentRefused("the document is neither JSON nor YAML in UTF-8") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise DocumentRefused(f"the document is not valid YAML: {_one_line(error)}") from error
+        raise DocumentRefused(f"the document is not valid YAML: {_format_error(error)}") from error
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
@@ -132,7 +132,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _too_deep() -> DocumentRefused:
+def _depth_error() -> DocumentRefused:
     return DocumentRefused(f"the document is nested more than {MAX_DEPTH} levels deep")
 
 
@@ -142,7 +142,7 @@ def _check_bounds(document: dict[str, Any]) -> None:
     values, depth = 1, 0
     while level:
         if depth > MAX_DEPTH:
-            raise _too_deep()
+            raise _depth_error()
         depth += 1
         level = [*islice(_children(level), MAX_VALUES + 1 - values)]
         values += len(level)

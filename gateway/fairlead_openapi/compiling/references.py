@@ -14,7 +14,7 @@ from fairlead_openapi.compiling.shapes import UnusablePart
 
 MAX_HOPS: Final = 16
 """Maximum number of references that are followed one after the other."""
-_SHOWN: Final = 200
+_MAX_SHOWN_CHARACTERS: Final = 200
 """Maximum number of characters of a reference in a message."""
 
 
@@ -35,14 +35,16 @@ class DocumentReferences:
             try:
                 return fragment, follow_pointer(self._document, fragment)
             except UnresolvedReference as error:
-                raise UnusablePart(f"`$ref` {reference[:_SHOWN]} has no target in the document") from error
-        if reference in self._identified:
-            return reference, self._identified[reference]
+                raise UnusablePart(
+                    f"`$ref` {reference[:_MAX_SHOWN_CHARACTERS]} has no target in the document"
+                ) from error
+        if reference in self._identified_schemas:
+            return reference, self._identified_schemas[reference]
         if base.removeprefix("./") in self._names:
-            raise UnusablePart(f"`$ref` {reference[:_SHOWN]} has no target in the document")
+            raise UnusablePart(f"`$ref` {reference[:_MAX_SHOWN_CHARACTERS]} has no target in the document")
         raise UnusablePart(
-            f"`$ref` {reference[:_SHOWN]} is in another document, and these are not read: bundle them, for example "
-            "with `npx @redocly/cli bundle`"
+            f"`$ref` {reference[:_MAX_SHOWN_CHARACTERS]} is in another document, and these are not read: bundle "
+            "them, for example with `npx @redocly/cli bundle`"
         )
 
     def resolve(self, value: Any) -> Any:
@@ -56,7 +58,7 @@ class DocumentReferences:
         raise UnusablePart("a `$ref` leads back to itself")
 
     @cached_property
-    def _identified(self) -> dict[str, Any]:
+    def _identified_schemas(self) -> dict[str, Any]:
         """Component schemas by `$id`, and those within them by `$anchor` (JSON Schema 2020-12 Core, section 8.2)."""
         identified: dict[str, Any] = {}
         components = self._document.get("components")

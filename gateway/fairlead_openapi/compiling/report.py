@@ -37,7 +37,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Name of the tool; empty: left out."""
     losses: tuple[OperationLoss, ...] = ()
     left_out: str = ""
-    """Why there is no tool, as a clause; empty if there is one."""
+    """Why there is no tool, as a clause; empty if there is a tool."""
     notes: tuple[str, ...] = ()
     """Faults of the document that cost nothing, and results that stay text."""
 
@@ -86,7 +86,7 @@ class CompiledDocument(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """Version of the API."""
     base_url: str
-    """URL that paths are appended to; empty if the document has none that is absolute."""
+    """URL that paths are appended to; empty if the document has no absolute URL."""
     tools: tuple[CompiledTool, ...]
     """Tools, in the order of the document."""
     reports: tuple[OperationReport, ...]

@@ -19,7 +19,7 @@ from fairlead_openapi.compiling.report import OperationLoss
 from fairlead_openapi.compiling.shapes import UnusablePart
 
 Direction = Literal["request", "result"]
-_DROPPED: Final[dict[Direction, str]] = {"request": "readOnly", "result": "writeOnly"}
+_DROPPED_FLAGS: Final[dict[Direction, str]] = {"request": "readOnly", "result": "writeOnly"}
 """Flag of properties that requests or results do not have."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_NAMED: Final = 5
@@ -33,7 +33,7 @@ class PortableSchema(msgspec.Struct, frozen=True):
 
     schema: Schema | bool
     names: frozenset[str]
-    """Definitions that it refers to itself."""
+    """Definitions that the schema itself refers to."""
     losses: tuple[OperationLoss, ...] = ()
     """Losses in the schema itself; `where` is empty."""
 
@@ -43,7 +43,7 @@ class SchemaConverter:
 
     def __init__(self, references: DocumentReferences, direction: Direction, *, dialect_3_0: bool) -> None:
         self._references = references
-        self._flag = _DROPPED[direction]
+        self._flag = _DROPPED_FLAGS[direction]
         self.dialect_3_0 = dialect_3_0
         """Whether the siblings of a `$ref` are ignored, as before OpenAPI 3.1."""
         self._names: dict[str, str] = {}
@@ -74,8 +74,8 @@ class SchemaConverter:
     def definitions_within(
         self, names: frozenset[str], max_bytes: int
     ) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
-        """Definitions like those of `definitions`, with at most about `max_bytes` of JSON, the nearest first. Others
-        that these refer to allow any value, which is a loss.
+        """Definitions like those of `definitions`, with at most about `max_bytes` of JSON, the nearest first. Further
+        definitions that these refer to allow any value, which is a loss.
         """
         todo, reached = deque(sorted(names)), set(names)
         within: dict[str, Schema | bool] = {}

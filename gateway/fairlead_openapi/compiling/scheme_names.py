@@ -12,7 +12,7 @@ MAX_NAMES: Final = 100
 """Maximum number of a document's schemes whose names are kept."""
 MAX_LENGTH: Final = 256
 """Maximum characters of a name that is kept."""
-_SHOWN: Final = 10
+_MAX_SHOWN_NAMES: Final = 10
 
 
 def scheme_names(document: CompiledDocument) -> tuple[str, ...] | None:
@@ -31,15 +31,15 @@ def explain_unknown(credentials: Iterable[str], schemes: Sequence[str]) -> str:
     unknown = sorted({*credentials} - {*schemes})
     if not unknown:
         return ""
-    named = ", ".join(name + _meant(name, schemes) for name in unknown)
-    more = f" and {len(schemes) - _SHOWN} more" if len(schemes) > _SHOWN else ""
+    named = ", ".join(name + _similar_scheme(name, schemes) for name in unknown)
+    more = f" and {len(schemes) - _MAX_SHOWN_NAMES} more" if len(schemes) > _MAX_SHOWN_NAMES else ""
     return (
         f"openapi.credentials names security schemes that the document does not have ({named}), so these credentials "
-        f"are never sent; the document has {', '.join(schemes[:_SHOWN]) or 'no schemes'}{more}"
+        f"are never sent; the document has {', '.join(schemes[:_MAX_SHOWN_NAMES]) or 'no schemes'}{more}"
     )
 
 
-def _meant(name: str, schemes: Sequence[str]) -> str:
+def _similar_scheme(name: str, schemes: Sequence[str]) -> str:
     by_letters = {scheme.lower(): scheme for scheme in schemes}
     near = difflib.get_close_matches(name.lower(), by_letters, n=1)
     return f": did you mean {by_letters[near[0]]}?" if near else ""

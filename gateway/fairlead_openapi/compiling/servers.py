@@ -19,7 +19,7 @@ def base_url(servers: Any, document_url: str) -> str:
     """
     listed = sequence(servers, "`servers`")
     if not listed:
-        return _absolute("/", document_url) if document_url else ""
+        return _absolute_url("/", document_url) if document_url else ""
     server = mapping(listed[0], "the first server")
     template = server.get("url", "/")
     if not isinstance(template, str):
@@ -33,10 +33,10 @@ def base_url(servers: Any, document_url: str) -> str:
             raise UnusablePart(f"variable {match[1][:100]!r} of the server's URL has no default")
         return str(default)
 
-    return _absolute(_VARIABLE.sub(value, template.strip()), document_url)
+    return _absolute_url(_VARIABLE.sub(value, template.strip()), document_url)
 
 
-def _absolute(url: str, document_url: str) -> str:
+def _absolute_url(url: str, document_url: str) -> str:
     try:
         split = urlsplit(urljoin(document_url, url))
         _ = split.port
