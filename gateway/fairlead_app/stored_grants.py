@@ -20,7 +20,8 @@ def grant_store(
     settings: GrantSettings, redis: RedisSettings, kube: Kube | None = None, namespace: str = ""
 ) -> ClosableGrantStore | None:
     """Create the configured store. None if no store is configured, so that users cannot make grants at this gateway.
-    `kube` is the client of the cluster, if there is one; `namespace` is that of the release. Raises BadSetting.
+    `kube` is the client of the cluster, if there is one; `namespace` is the namespace of the release. Raises
+    BadSetting.
     """
     if settings.store == "none":
         return None if settings.directory is None else FolderGrantStore(settings.directory)

@@ -32,8 +32,8 @@ _CHECK_URL: Final = "check that --url is the address of a Fairlead gateway"
 
 
 class _Answer(dict[str, Any]):
-    """A JSON object of a response. Reading a missing member raises Failure: the URL is not that of a gateway, or the
-    gateway has another version.
+    """A JSON object of a response. Reading a missing member raises Failure: the URL does not belong to a gateway, or
+    the gateway has another version.
     """
 
     def __init__(self, members: dict[str, Any], base: str) -> None:
@@ -52,7 +52,7 @@ class ManagementClient:
         self._headers = headers
         self._timeout = timeout
         self.scope = scope
-        """`tier` or `servers`, if the endpoint is that of a tier or a server."""
+        """`tier` or `servers`, if the endpoint belongs to a tier or a server."""
 
     @classmethod
     def of(cls, destination: Destination) -> ManagementClient:

@@ -47,8 +47,8 @@ class Executor:
         self._checks = Checks()
 
     async def run(self, name: str, tool: Tool, arguments: object, *, timeout: float, retry: Retry) -> Outcome:
-        """Call a tool with the arguments of a model or program. `name` is the tool's name in the call; `timeout` is
-        that of one attempt, in seconds.
+        """Call a tool with the arguments of a model or program. `name` is the tool's name in the call; `timeout` is the
+        timeout of one attempt, in seconds.
         """
         if tool.requires:
             message = missing_capability_message(tool.name, tool.requires)

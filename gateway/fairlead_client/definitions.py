@@ -85,8 +85,8 @@ def openai_format(request: Mapping[str, Any]) -> str:
 
 
 def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
-    """Copy a request and append the offered tools to those of the request. If the request has a tool of the same name
-    as an offered tool, the offered tool is left out, which is logged.
+    """Copy a request and append the offered tools to the tools of the request. If the request has a tool of the same
+    name as an offered tool, the offered tool is left out, which is logged.
 
     Raises ValueError if the member with the request's tools is not a list.
     """

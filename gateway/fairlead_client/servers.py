@@ -59,7 +59,7 @@ class Server:
     package: str | None = None
     """`pypi:NAME==VERSION`, which needs `uv`, or `npm:NAME@VERSION`, which needs `npx`."""
     executable: str | None = None
-    """The program in the package, if its name differs from that of the package."""
+    """The program in the package, if its name differs from the name of the package."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the child process, in addition to inherited variables (`fairlead_mcp.surroundings`)."""

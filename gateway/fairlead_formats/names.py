@@ -183,7 +183,7 @@ def _most_similar(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
-    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound of it is below `least`."""
+    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound is below `least`."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
         return 0.0

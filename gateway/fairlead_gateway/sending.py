@@ -27,7 +27,7 @@ async def result_of(
 ) -> Raw:
     """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request.
 
-    `notify` and `end_subscription` are those of `FutureSink`.
+    `FutureSink` implements `notify` and `end_subscription`.
     """
     sink = FutureSink(notify, end_subscription)
     pending = upstream.send(request, sink)

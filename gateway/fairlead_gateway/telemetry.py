@@ -88,7 +88,7 @@ class Wait:
 
     def __init__(self) -> None:
         self.limit_ns: float = float("inf")
-        """Limit of the tier in nanoseconds; infinite without one."""
+        """Limit of the tier in nanoseconds; infinite without a limit."""
         self.breaches = 0
         """Number of calls that took longer than the tier's limit."""
         self.series = Histogram()

@@ -416,7 +416,7 @@ class Kube:
 
 @contextmanager
 def _connection_errors(what: str) -> Iterator[None]:
-    """Raise Unavailable for all errors of a connection, including those of reading a rotated token."""
+    """Raise Unavailable for all errors of a connection, including errors of reading a rotated token."""
     try:
         yield
     except (TimeoutError, OSError, aiohttp.ClientError, ConfigException, ValueError) as error:

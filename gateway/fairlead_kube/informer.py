@@ -34,7 +34,7 @@ class Store(Protocol[T_contra]):
     """Store of objects that an informer updates. Its methods are called in the event loop and must not block."""
 
     def replace(self, objects: Sequence[T_contra], version: str) -> StoreResult:
-        """Replace all objects by those of a list with a resourceVersion; missing objects were deleted. Reading an
+        """Replace all objects by the objects of a list with a resourceVersion; missing objects were deleted. Reading an
         object of the sequence may raise ApiError.
         """
         ...

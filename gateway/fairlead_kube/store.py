@@ -79,8 +79,8 @@ class ObjectStore(Generic[V]):
         return [entry.value for entry in self._entries.values()]
 
     async def replace(self, objects: Sequence[Json], version: str) -> None:
-        """Replace all objects by those of a list of `version`. Missing objects are deleted, unless the store has a
-        newer version of them.
+        """Replace all objects by the objects of a list of `version`. Missing objects are deleted, unless the store has
+        a newer version of them.
 
         Objects are decoded one per iteration of the event loop, then all are replaced at once. If a list has an older
         version than the previous list, etcd was restored from a backup: then the list replaces everything, although

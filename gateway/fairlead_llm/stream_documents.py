@@ -41,7 +41,7 @@ async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork)
 
 def document_events(body: bytes, content_type: str, wire: WireFormat) -> Sequence[bytes]:
     """Data of the events for a document. The body may also consist of events, which some servers send with a content
-    type other than that of streams. Raises BadAnswer.
+    type that is not for streams. Raises BadAnswer.
     """
     excess = explain_excess(body) if is_long(body) else None
     if excess is not None:

@@ -1,6 +1,6 @@
 """Choice of a latency tier by the texts of a conversation, for requests with the tier `auto`.
 
-The rules are those of `POST /v1/tier`. Each request of a model API has the whole conversation, so the gateway stores no
+`POST /v1/tier` has the same rules. Each request of a model API has the whole conversation, so the gateway stores no
 state of conversations: the rules evaluate the last turns again for each request, and every replica chooses the same
 tier. The times of turns are not known, so rules that depend on time (a cooldown, a rapid exchange) have no effect.
 """
@@ -42,7 +42,7 @@ class ChosenTier(msgspec.Struct, frozen=True):
     rule: str
     """Name of a rule in `conversation.choose`, or `policy`."""
     changed_in: bytes = b""
-    """Digest of the conversation if this request adds a turn whose tier differs from that of the previous turn;
+    """Digest of the conversation if this request adds a turn whose tier differs from the tier of the previous turn;
     otherwise empty.
     """
 

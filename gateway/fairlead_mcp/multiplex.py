@@ -78,7 +78,7 @@ class Multiplexer:
         self._ids = itertools.count(1)
         self._last_id = 0
         self._strays = 0
-        """Number of consecutive answers whose id is not that of a request."""
+        """Number of consecutive answers whose id is not the id of a request."""
         self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Multiplexer:
         return False
 
     def _take_stray(self, ident: bytes, line: bytes) -> bool:
-        """Handle an answer whose id is not that of a request in flight.
+        """Handle an answer whose id is not the id of a request in flight.
 
         An id that is a number in quotes counts as that number. An id of an earlier request means a late answer, which
         is dropped. Other ids are errors of the server: after as many of them as there are requests in flight, all

@@ -37,7 +37,7 @@ def delay(attempt: int, random: float) -> float:
 def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
-    """Return the seconds until the next attempt, at least those of `Retry-After`; None for no retry.
+    """Return the seconds until the next attempt, at least the seconds of `Retry-After`; None for no retry.
 
     `left` is the call's remaining time in seconds.
     """

@@ -27,7 +27,7 @@ PROMPTS: Final = "prompts/list"
 SKILLS: Final = "skills/list"
 _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
 _SHAREABLE: Final = {"resources": RESOURCES, "resourceTemplates": TEMPLATES, "prompts": PROMPTS, "skills": SKILLS}
-"""Lists that are often those of one user, by their names in `discovery.shared`."""
+"""Lists that often differ from user to user, by their names in `discovery.shared`."""
 _CAPABILITIES_OF: Final = {
     "resources": ("resources",),
     "resourceTemplates": ("resources", "completions"),
@@ -80,7 +80,7 @@ class RawListing(msgspec.Struct, frozen=True):
 
     def with_shared(self, shared: Collection[str]) -> RawListing:
         """The listing of the tools, and of what `shared` names: `resources`, `resourceTemplates`, `prompts`, `skills`
-        and `instructions`. These are often those of one user, such as the titles of their files.
+        and `instructions`. These lists often differ from user to user, such as the titles of their files.
         """
         try:
             declared = jsonrpc.decode_object(self.capabilities)

@@ -1,7 +1,8 @@
 """Client of one MCP server over a message stream that all requests share and that is reopened after it was lost.
 
-A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
-one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
+A `StreamOpener` opens the streams: the openers in `tcp` and `http.events` connect to a remote process, the opener in
+`child` starts a process. This module decides when a stream is opened, which requests wait for it, and when a failed
+opening is retried.
 
     IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING if eager
                          └────────failure────────────────────────┘        CLOSED: by `aclose`, for good
@@ -423,7 +424,7 @@ class StreamClient:
         return failure
 
     async def _has_moved(self) -> bool:
-        """Whether new requests belong to another peer than that of the last attempt."""
+        """Whether new requests belong to another peer than the peer of the last attempt."""
         return self._attempted is not None and not await self._opener.is_current(self._attempted)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:

@@ -13,7 +13,7 @@ _BACKSLASH: Final = b"\x00"
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:
-    """Replace the escapes of lone surrogates, which UTF-8 cannot encode, by those of U+FFFD."""
+    """Replace the escapes of lone surrogates, which UTF-8 cannot encode, by the escapes of U+FFFD."""
     if (b"\\ud" not in data and b"\\uD" not in data) or _BACKSLASH in data:
         return data
     escaped = data.replace(b"\\\\", _BACKSLASH)

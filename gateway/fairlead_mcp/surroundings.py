@@ -67,7 +67,9 @@ POINTERS: Final = (
     "TALOSCONFIG",
     "VAULT_ADDR",
 )
-"""Variables that select a tool's account, cluster or database; without them the tool uses another one."""
+"""Variables that select a tool's account, cluster or database; without them the tool uses another account, cluster or
+database.
+"""
 
 
 def inherited_variables(program: str, environ: Mapping[str, str]) -> dict[str, str]:

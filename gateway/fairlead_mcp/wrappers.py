@@ -119,7 +119,7 @@ def _uvx(command: str, package: str | None, lead: list[str], args: list[str]) ->
 
 
 def is_npm(manifest: bytes) -> bool:
-    """Whether a `package.json` is that of a supported version of npm."""
+    """Whether a `package.json` belongs to a supported version of npm."""
     try:
         content = json.loads(manifest)
         return content["name"] == "npm" and int(content["version"].split(".")[0]) >= NPM_MAJOR
@@ -128,7 +128,7 @@ def is_npm(manifest: bytes) -> bool:
 
 
 def is_uv(version: str) -> bool:
-    """Whether the output of `--version` is that of a supported version of `uv` or `uvx`."""
+    """Whether the output of `--version` names a supported version of `uv` or `uvx`."""
     match = re.match(r"(?:uvx?|uv-tool-uvx) (\d+)\.(\d+)", version)
     return match is not None and (int(match[1]), int(match[2])) >= UV
 

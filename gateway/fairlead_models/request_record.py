@@ -134,7 +134,9 @@ def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
 
 
 class TokenHistogram:
-    """Histogram of numbers of tokens. Each bucket counts only its own observations, not those of smaller buckets."""
+    """Histogram of numbers of tokens. Each bucket counts only its own observations, not the observations of smaller
+    buckets.
+    """
 
     __slots__ = ("buckets", "total")
 

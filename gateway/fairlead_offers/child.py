@@ -90,8 +90,8 @@ def main() -> None:
 
 
 def _lower_priority(*, bulk: bool) -> None:
-    """Lower the priority of this process below that of the gateway's calls. A process for bulk work runs only while a
-    core is idle (SCHED_IDLE), because the highest niceness alone would double the p99 of calls on shared cores.
+    """Lower the priority of this process below the priority of the gateway's calls. A process for bulk work runs only
+    while a core is idle (SCHED_IDLE), because the highest niceness alone would double the p99 of calls on shared cores.
     """
     if hasattr(os, "sched_setscheduler"):  # resets a real-time priority that is inherited from the gateway
         os.sched_setscheduler(0, os.SCHED_IDLE if bulk else os.SCHED_OTHER, os.sched_param(0))

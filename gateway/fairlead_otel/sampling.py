@@ -46,7 +46,7 @@ def sampling_of(environ: Mapping[str, str]) -> Sampling:
 
 
 def _bound_of(share: str) -> int:
-    """Bound for a share of the traces; that of all if it is not a number from 0 to 1."""
+    """Bound for a share of the traces; the bound of all traces if the share is not a number from 0 to 1."""
     try:
         number = float(share)
     except ValueError:

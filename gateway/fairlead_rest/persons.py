@@ -1,4 +1,4 @@
-"""Determines whose records a request is for: the caller's or, for administrators, also those of others."""
+"""Determines whose records a request is for: the caller's or, for administrators, also the records of others."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class SearchRequest(msgspec.Struct, frozen=True):
     catalog already has an index.
     """
     added: Sequence[NewTool] = ()
-    """Tools that the catalog has in addition to those of `base`."""
+    """Tools that the catalog has in addition to the tools of `base`."""
     removed: Sequence[str] = ()
     """Keys of the tools that the catalog lacks in comparison with `base`."""
     encodes: bool = False

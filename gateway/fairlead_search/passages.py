@@ -277,8 +277,9 @@ def _is_beside(first: Unit, second: Unit) -> bool:
 
 
 def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
-    """Tokens that a further unit takes: those of its text, and those of overhead and location if the unit begins a new
-    passage."""
+    """Tokens that a further unit takes: the tokens of its text, and the tokens of overhead and location if the unit
+    begins a new passage.
+    """
     unit = units[index]
     for other in (index - 1, index + 1):
         if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):

@@ -46,7 +46,7 @@ class VectorStore:
         self.version += 1
 
     def keep(self, keys: Collection[str]) -> None:
-        """Drop all vectors except those of `keys`."""
+        """Drop all vectors except the vectors of `keys`."""
         remaining = [key for key in self._rows if key in keys]
         self._matrix = self._matrix[[self._rows[key] for key in remaining]]
         self._rows = {key: row for row, key in enumerate(remaining)}

@@ -48,7 +48,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     """Headers by lower-case name, without credentials."""
     query: Mapping[str, str]
-    """Query parameters for the provider, without credentials and without those of WISHES."""
+    """Query parameters for the provider, without credentials and without the parameters in WISHES."""
     wishes: OfferWishes
     """Options that choose the tools of the session."""
     provider_key: str

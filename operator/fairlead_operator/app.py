@@ -93,7 +93,7 @@ TIERS_SETTLE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Dependencies of the operator that tests replace; the defaults are those of production."""
+    """Dependencies of the operator that tests replace; the defaults are for production."""
 
     resolve: Resolve | None = None
     """Maps the host names of servers to addresses; the default is DNS."""

@@ -43,7 +43,7 @@ class PlatformTrouble(Exception):
 
 
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
-"""Raised by the adapters of `local/` and by those of `kube/`."""
+"""Raised by the adapters of `local/` and `kube/`."""
 REFUSALS: Final = (Forbidden, Invalid, TooBig)
 """Those PLATFORM_ERRORS that retries do not cure: a full quota, an admission policy, missing rights."""
 

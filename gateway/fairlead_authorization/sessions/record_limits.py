@@ -1,4 +1,4 @@
-"""Limits the records of one person: decides which records are deleted before another one is stored. Pure module."""
+"""Limits the records of one person: decides which records are deleted before another record is stored. Pure module."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PATH: Final = "/v1/accounts"
 
 
 def run_accounts(destination: Destination, output: Output, *, everybody: bool) -> None:
-    """Print the caller's accounts, or those of all users. Raises Failure."""
+    """Print the caller's accounts, or the accounts of all users. Raises Failure."""
     client = ManagementClient.of(destination)
     accounts = _accounts(client, everybody=everybody)
     if output is Output.json:

@@ -15,7 +15,7 @@ PATH: Final = "/v1/sign-ins"
 
 
 def run_sign_ins(destination: Destination, output: Output, *, everybody: bool) -> None:
-    """Print the clients that the caller has signed in, or those of all users. Raises Failure."""
+    """Print the clients that the caller has signed in, or the clients of all users. Raises Failure."""
     sign_ins = _sign_ins(ManagementClient.of(destination), everybody=everybody)
     if output is Output.json:
         print_json(sign_ins)

@@ -35,7 +35,7 @@ class WatchedRow:
 
 @dataclass(frozen=True)
 class WatchedServerRow(WatchedRow):
-    """One server. Calls are summed over its tools; latencies are those of its slowest tool."""
+    """One server. Calls are summed over its tools; latencies are the latencies of its slowest tool."""
 
     state: str
     cause: str

@@ -12,7 +12,7 @@ from fairlead_operator.local.sources import Scan
 
 
 class WithServers:
-    """Scanner that adds servers to those of another scanner, whose server of the same name takes precedence."""
+    """Scanner that adds servers to the servers of another scanner, whose server of the same name takes precedence."""
 
     def __init__(self, scanner: Scanner, added: Iterable[DeclaredServer]) -> None:
         self._scanner = scanner

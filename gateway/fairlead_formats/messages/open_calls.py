@@ -94,8 +94,8 @@ class OpenCalls:
 
 
 def _keys(call: ModelCall) -> Iterator[str]:
-    """Keys by which a result may identify a call, the most reliable first: its id, its substitute id, its names. The
-    last key is that of results without id and name.
+    """Keys by which a result may identify a call, the most reliable first: its id, its substitute id, its names.
+    Results without id and name have the last key.
     """
     yield call.id
     yield substitute_id(call.id)

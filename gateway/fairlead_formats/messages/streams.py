@@ -231,8 +231,8 @@ class UnfinishedCall(Protocol):
 
 
 def begins_new_call(call: UnfinishedCall, arguments: object) -> bool:
-    """Whether a delta with a name begins another call although its id and index are those of `call`. The delta does so
-    if it has arguments while those of `call` are complete JSON already.
+    """Whether a delta with a name begins another call although it has the id and index of `call`. A delta with
+    arguments does, if the arguments of `call` are complete JSON already.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False

@@ -71,7 +71,9 @@ class ErrorTranslation(Protocol):
 
 
 class FamilyTranslation(msgspec.Struct, frozen=True):
-    """Readers and writers of one family. Most are modules; those of streams are classes, because a stream has state."""
+    """Readers and writers of one family. Most are modules; readers and writers of streams are classes, because a stream
+    has state.
+    """
 
     name: str
     """Name of the family's format in `fairlead_formats.registry`."""
@@ -96,4 +98,4 @@ class TranslatedExchange(msgspec.Struct, frozen=True):
     tools: TranslatedTools
     """The client's tools in the provider's form."""
     losses: TranslationLosses
-    """Losses in the translation of the request, and later in that of its answer."""
+    """Losses in the translation of the request, and later in the translation of its answer."""

@@ -1,4 +1,5 @@
-"""Base classes for requests, answers and streams that wrap those of another wire format. Pure module.
+"""Base classes for requests, answers and streams that wrap the requests, answers and streams of another wire format.
+Pure module.
 
 All members are delegated to `inner`; a subclass overrides the members that its clients see differently.
 """

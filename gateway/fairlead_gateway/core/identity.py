@@ -124,7 +124,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def _without_agent(principal: bytes) -> bytes:
-    """The principal of a JWT, or of a key that was made with one, without the agent at its end."""
+    """The principal of a JWT, or of a key that was made with a JWT, without the agent at its end."""
     return principal.rpartition(b"/")[0] if principal.startswith(JWT_PREFIX) else principal
 
 

@@ -11,5 +11,5 @@ class LlmCounts:
         """Turns with another tier than the previous turn, by the new tier."""
 
     def count_tier_change(self, tier: str) -> None:
-        """Count a turn whose tier differs from that of the previous turn; `tier` is the new one."""
+        """Count a turn whose tier differs from the tier of the previous turn; `tier` is the new one."""
         self.tier_changes[tier] = self.tier_changes.get(tier, 0) + 1

@@ -1,8 +1,8 @@
 """A client's request, validated by `endpoint.inbound`, and the HTTP exchange (RFC 9110 section 3.4) for its response.
 
-`endpoint.exchange` implements the exchanges of MCP clients, `calls.path.direct` those of tool calls over REST. The
-classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about 24 of their
-attributes, and reads of compiled attributes are ten times as fast.
+`endpoint.exchange` implements the exchanges of MCP clients, `calls.path.direct` implements the exchanges of tool calls
+over REST. The classes are neither msgspec Structs nor Protocols, so that mypyc can compile them: a call reads about 24
+of their attributes, and reads of compiled attributes are ten times as fast.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], KEYS[1]) 
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'key', ARGV[2])
 return 1
 """
-"""KEYS: as those of WRITE. ARGV: name of the record, its key as JSON, length of the stream, `=` and the version that is
+"""KEYS: the keys of WRITE. ARGV: name of the record, its key as JSON, length of the stream, `=` and the version that is
 deleted or `*` for any. Returns whether it was deleted.
 """
 

@@ -69,7 +69,7 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
 
     policies: Policies
     endpoints: Mapping[bytes, tuple[EndpointTools, Tier | None]]
-    """Endpoint and tier by request target. The first target is that of the merged endpoint."""
+    """Endpoint and tier by request target. The merged endpoint has the first target."""
     hidden: Mapping[str, Mapping[ToolRef, Hidden]]
     """Hidden tools by the name of the tier that hides them."""
     default: Tier | None

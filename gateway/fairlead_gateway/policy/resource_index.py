@@ -323,8 +323,9 @@ class UserInterfaces:
         self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
 
     def withholds(self, uri: str) -> bool:
-        """Whether a resource must not be read; `uri` is the server's own URI of it. If the server has a withheld
-        interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that interface.
+        """Whether a resource must not be read; `uri` is the server's own URI of the resource. If the server has a
+        withheld interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that
+        interface.
         """
         if not self.withheld or uri in self._allowed:
             return False

@@ -247,7 +247,7 @@ class View:
         return self._hidden_member
 
     def notice(self, names: Iterable[str]) -> HiddenTools | None:
-        """Notice about those tools in `names` that the tier hides; None if it hides none of them."""
+        """Notice about those tools in `names` that the tier hides; None if the tier hides none of the tools."""
         return notice({name: self.hidden[name] for name in names}, self.base)
 
     @property

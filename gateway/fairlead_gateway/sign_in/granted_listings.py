@@ -254,7 +254,7 @@ class GrantedListings:
         return [newest, *(person for person in tried if person != newest)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
-        """Read the lists. If the server refuses the token, another one is tried, once. Raises McpError."""
+        """Read the lists. If the server refuses the token, another token is tried, once. Raises McpError."""
         token = consent.source.find_cached(subject) or await consent.source.obtain(subject, for_call=False)
         try:
             return await _list_with(consent, token)

@@ -239,7 +239,7 @@ class ApiOrigin:
         return call
 
     def send_to_other_pod(self, call: ApiCall) -> bool:
-        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
+        """Eject the pod that a call cannot connect to, and send the call to another pod; False if there is none."""
         pod = call.pod
         if pod is None or call.over or not self._pools.eject(pod):
             return False

@@ -215,7 +215,7 @@ class HttpUpstream(Upstream):
             self._send_in(call, session)
 
     def send_to_other_pod(self, call: HttpCall) -> bool:
-        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
+        """Eject the pod that a call cannot connect to, and send the call to another pod; False if there is none."""
         pod = call.pod
         if pod is None or call.cancelled or not self._pools.eject(pod):
             return False

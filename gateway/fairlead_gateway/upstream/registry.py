@@ -203,7 +203,7 @@ class Registry:
             await entry.connection.credentials.review(person, in_use=in_use)
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
-        """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
+        """Create upstreams of new servers, replace changed ones, and retire the upstreams of removed servers.
 
         A server that cannot be reached does not delay the others.
         """

@@ -415,7 +415,7 @@ class Connection(asyncio.Protocol):
     def _hand_over(self, call: Call, data: bytes, start: int = 0, *, is_known: bool = False) -> None:
         """Return the connection to the pool, then pass the answer, whose body begins at `start`, to the call.
 
-        `is_known` says that the head is that of the previous answer, so that only the body is new.
+        `is_known` says that the head equals the head of the previous answer, so that only the body is new.
         """
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()

@@ -35,7 +35,7 @@ NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 RESOLVER_SECONDS: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
 CACHE_SECONDS: Final = 300.0
-"""Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""
+"""Seconds for which addresses are cached; limited, as a pod's address may later belong to another pod."""
 UNKNOWN_NAME_SECONDS: Final = 4.5
 """Seconds for which an unknown name is looked up again.
 

@@ -71,7 +71,9 @@ class Call:
 
     @property
     def has_body(self) -> bool:
-        """Whether the answer has the body that its head announces; that of a HEAD has none (RFC 9110 section 9.3.2)."""
+        """Whether the answer has the body that its head announces; the answer to a HEAD request has none (RFC 9110
+        section 9.3.2).
+        """
         return True
 
     def on_event(self, data: bytes) -> bool:

@@ -14,7 +14,7 @@ bodies.
 - Redirects are returned like other answers, and no request is repeated. `ConnectionLost.keep_alive_race` says whether
   the caller should repeat an idempotent request.
 - **Use a request id only once per pool, and compare it with the answer's.** If a server answers twice, the second
-  answer may be taken for that of the next request; a caller that sees a foreign id must call `discard(answer)`.
+  answer may be taken for the answer to the next request; a caller that sees a foreign id must call `discard(answer)`.
 """
 
 from __future__ import annotations

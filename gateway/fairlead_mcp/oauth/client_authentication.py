@@ -8,8 +8,8 @@
 | `none` | parameter `client_id`: a public client |
 
 The audience of the JWT is the issuer, as draft-ietf-oauth-rfc7523bis requires: otherwise, a malicious authorization
-server could make a client sign an assertion for the token endpoint of another one. The audience is the token endpoint
-if the settings name no issuer, and at Microsoft Entra (`is_entra`), which accepts nothing else.
+server could make a client sign an assertion for the token endpoint of another server. The audience is the token
+endpoint if the settings name no issuer, and at Microsoft Entra (`is_entra`), which accepts nothing else.
 """
 
 from __future__ import annotations

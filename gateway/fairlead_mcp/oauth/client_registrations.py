@@ -72,7 +72,7 @@ class ClientRegistrations:
 
     async def forget(self, grant: StoredGrant) -> None:
         """Delete the registration of a grant's client, which its issuer no longer knows, so that the next sign-in
-        registers another one. Errors of the store are ignored.
+        registers another client. Errors of the store are ignored.
         """
         key = registration_key(grant.issuer, grant.redirect_uri)
         with contextlib.suppress(GrantStoreError):
@@ -81,8 +81,8 @@ class ClientRegistrations:
                 await self._store.delete(key, stored.version)
 
     async def _read(self, key: GrantKey) -> tuple[VersionedGrant | None, str | None]:
-        """The registration, and the `replaces` with which another one is written: empty if there is none; None if it is
-        unreadable, so that it is overwritten in any case. Raises GrantFailed.
+        """The registration, and the `replaces` with which another registration is written: empty if there is none; None
+        if it is unreadable, so that it is overwritten in any case. Raises GrantFailed.
         """
         with translate_store_errors():
             try:
@@ -92,7 +92,7 @@ class ClientRegistrations:
         return stored, "" if stored is None else stored.version
 
     async def _make_room(self, key: GrantKey, redirect_uri: str) -> None:
-        """Delete the oldest registrations beyond the limits, but not that of `key`. Raises GrantFailed."""
+        """Delete the oldest registrations beyond the limits, but not the registration of `key`. Raises GrantFailed."""
         with translate_store_errors():
             stored = await self._store.of_person(key.person)  # includes other records of the gateway itself
             others = [(other, grant) for other, grant in stored if other != key and other.server.startswith(_PREFIX)]

@@ -73,15 +73,15 @@ class ConsentedClients:
 
 
 def issuer_of(settings: OAuthSettings, discovered: str = "") -> str:
-    """Issuer of new grants: that of the settings, or else their token URL, or else the discovered issuer."""
+    """Issuer of new grants: the issuer in the settings, or else their token URL, or else the discovered issuer."""
     return settings.issuer or settings.token_url or discovered
 
 
 def client_settings(
     settings: OAuthSettings, credential: Credential, grant: StoredGrant
 ) -> tuple[OAuthSettings, Credential]:
-    """Settings and credential of a grant's client: those of the server with the grant's issuer, and with id and secret
-    of the client if the gateway registered it.
+    """Settings and credential of a grant's client: the server's settings with the grant's issuer, and with id and
+    secret of the client if the gateway registered it.
     """
     issuer = settings.issuer if settings.token_url else grant.issuer
     if settings.client_id:

@@ -1,7 +1,7 @@
 """Refuses exchanged tokens with which a server could call the gateway as the caller. No I/O.
 
-A server receives the token of each call. If an authorization server is asked for no audience, or for that of the
-gateway, it may issue a token that the gateway accepts too.
+A server receives the token of each call. If an authorization server is asked for no audience, or for the gateway's
+audience, it may issue a token that the gateway accepts too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ parameter.
 
 A failure is remembered for 1 s; this time doubles with each further failure, up to 5 s. Failures are remembered per
 person and scopes, or for everybody if the person is not the cause. A newer subject token of a person is tried at once,
-unless the failure is one for everybody.
+unless the failure applies to everybody.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class GrantFailures:
             self._by_person.popitem(last=False)
 
     def note_success(self, key: RequestKey) -> None:
-        """Forget the failures for everybody, and those of this person and scopes."""
+        """Forget the failures for everybody, and the failures of this person and these scopes."""
         self._everybody = None
         person, scopes = key
         failures = self._by_person.get(person)

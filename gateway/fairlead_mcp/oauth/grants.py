@@ -88,7 +88,7 @@ def subject_token_type(settings: OAuthSettings, subject: TokenSubject) -> str:
 
 
 def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
-    """Scopes of a request: those of the settings in their order, then the others sorted."""
+    """Scopes of a request: the scopes of the settings in their order, then the other scopes sorted."""
     return tuple(dict.fromkeys((*settings.scopes, *sorted(more))))
 
 

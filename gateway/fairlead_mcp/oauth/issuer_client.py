@@ -20,7 +20,9 @@ from fairlead_mcp.oauth.token_http import open_http
 
 
 class TokenForm(NamedTuple):
-    """Parameters of a token request, without those of the client's authentication, and how its answer is read."""
+    """Parameters of a token request, without the parameters of the client authentication, and the way to read its
+    answer.
+    """
 
     parameters: Mapping[str, str]
     """Parameters of the grant."""

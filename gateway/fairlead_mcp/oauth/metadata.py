@@ -130,7 +130,7 @@ def other_resource_failure(metadata: ProtectedResourceMetadata, server: Target) 
 
 
 def covers(resource: str, server: Target) -> bool:
-    """Whether a resource identifier is the server's URL or a parent of it at the same origin.
+    """Whether a resource identifier is the server's URL or a parent of that URL at the same origin.
 
     This is less strict than RFC 9728 section 3.3, because many servers name their origin.
     """

@@ -177,7 +177,7 @@ _BY_GRANT: Final[Mapping[str, Mapping[str, RefusalAdvice]]] = MappingProxyType(
         REDEMPTION_STEP: _REDEMPTION,
     }
 )
-"""Remedies that replace those of `_BY_ERROR`, by grant."""
+"""Remedies that replace the remedies of `_BY_ERROR`, by grant."""
 _BY_ENTRA_CODE: Final[Mapping[int, RefusalAdvice]] = MappingProxyType(
     {
         50001: RefusalAdvice(INVALID_TARGET, "correct scopes: their application is not known in this tenant"),
@@ -214,7 +214,7 @@ def advise(
     status: int, error: str, description: str, codes: Sequence[Any], *, grant: str = TOKEN_EXCHANGE
 ) -> RefusalAdvice:
     """The cause and remedy for an error answer. `error` is empty if the answer does not comply with RFC 6749; `codes`
-    are Entra's `error_codes`; `grant` is that of the settings, or ASSERTION_STEP or REDEMPTION_STEP.
+    are Entra's `error_codes`; `grant` is the grant in the settings, or ASSERTION_STEP or REDEMPTION_STEP.
     """
     match = _ENTRA_CODE.search(description[:200])
     numbers = [code for code in codes[:8] if isinstance(code, int)] + ([int(match[1])] if match else [])

@@ -65,7 +65,8 @@ class SigningKey:
     """Private key of a client, with the algorithm and the header of its assertions.
 
     The algorithm is the JWK's `alg`. Without `alg`, it is RS256 for RSA (PS256 at Microsoft Entra, as recommended), or
-    that of the curve. A certificate beside a PEM key provides the thumbprint by which Entra identifies the key.
+    the algorithm of the curve. A certificate beside a PEM key provides the thumbprint by which Entra identifies the
+    key.
     """
 
     def __init__(self, text: str, *, entra: bool = False) -> None:

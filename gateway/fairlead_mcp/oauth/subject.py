@@ -17,7 +17,7 @@ class TokenSubject(msgspec.Struct, frozen=True):
     expires_at: float = float("inf")
     """`exp` of the subject token, in seconds since the epoch."""
     token_type: str = ""
-    """Type of the subject token (RFC 8693 section 3); empty: that of the settings."""
+    """Type of the subject token (RFC 8693 section 3); empty: the type in the settings."""
 
     def __repr__(self) -> str:
         return f"TokenSubject(token={'[credential]' if self.token else ''!r}, expires_at={self.expires_at})"

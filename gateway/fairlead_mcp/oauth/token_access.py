@@ -16,7 +16,7 @@ MAX_TOKENS: Final = 8_192
 """Maximum number of cached tokens of one server. Beyond it, the least recently used token is dropped."""
 
 MakeTls: TypeAlias = Callable[[str | None], Awaitable[tls.SSLContext]]
-"""Makes a TLS context that trusts the CA certificates in a PEM text, or those of the system for None."""
+"""Makes a TLS context that trusts the CA certificates in a PEM text, or the system's certificates for None."""
 ObserveGrant: TypeAlias = Callable[[TokenSubject, float], None]
 """Called after each successful token request, with its duration in seconds; must not raise. A failure is raised for
 each caller instead.
@@ -58,7 +58,7 @@ class TokenAccess:
     in.
     """
     host_header: str | None = None
-    """`Host` of requests to the server; None: that of the URL."""
+    """`Host` of requests to the server; None: the host of the URL."""
     server_ca_bundle: str | None = None
     """PEM certificates that verify the server when its metadata is read; None: the system's."""
     make_tls: MakeTls = load_tls

@@ -21,7 +21,7 @@ class GrantRequest(NamedTuple):
     scopes: frozenset[str]
     """All scopes that the token should have."""
     step_up: frozenset[str]
-    """Scopes among them that the server requires in addition to those of an earlier token."""
+    """Scopes among them that the server requires in addition to the scopes of an earlier token."""
     resource_metadata: str
     """URL in the server's challenge; empty if there is none."""
     for_call: bool = True

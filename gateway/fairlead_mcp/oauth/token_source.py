@@ -103,8 +103,8 @@ class TokenSource:
         self._get = self._cache.get  # bound once for speed, because each call uses it
         self._failures = GrantFailures(access.max_tokens, access.monotonic)
         self._extra_scopes: OrderedDict[bytes, frozenset[str]] = OrderedDict()
-        """Scopes by person that are requested in addition to those of the settings: scopes that the server required and
-        the person got, and scopes that the server named with a 401.
+        """Scopes by person that are requested in addition to the scopes of the settings: scopes that the server
+        required and the person got, and scopes that the server named with a 401.
         """
         self._refused: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
         """Last refused new token of each person, with the monotonic time of the refusal."""
@@ -367,7 +367,7 @@ class TokenSource:
         return token
 
     def _is_current(self, key: RequestKey, task: asyncio.Task[object] | None) -> bool:
-        """Whether the grant that `task` runs was neither forgotten nor replaced by another one."""
+        """Whether the grant that `task` runs was neither forgotten nor replaced by another grant."""
         pending = self._pending.get(key)
         return pending is not None and pending.task.is_run_by(task)
 

@@ -27,7 +27,8 @@ class ModelFacts:
         self._get_live = live
         self._live: LiveModels | None = None
         self._windows = (windows(), windows())
-        """Cache of `windows`: the configured windows, and these windows completed by those of the model server."""
+        """Cache of `windows`: the configured windows, and these windows completed by the windows of the model server.
+        """
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:

@@ -119,7 +119,7 @@ def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerT
 
 
 def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
-    """Report a tool of the request whose arguments differ from those of the gateway's tool with the same name."""
+    """Report a tool of the request whose arguments differ from the arguments of the gateway's tool of the same name."""
     if _arguments(tool) == _arguments(entry.decoded_definition):
         return []
     why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"

@@ -77,7 +77,7 @@ _SENTENCE: Final = AnswerForm("text/plain")
 def content_of(operation: Operation, path: str, answer: Answer) -> tuple[AnswerForm, bytes]:
     """The form and the body from which `result_of` makes the result of a call. Takes microseconds for any body.
 
-    `path` is that of the request. Raises HttpRefused.
+    `path` is the path of the request. Raises HttpRefused.
     """
     if not 200 <= answer.status < 300:
         raise _refusal(answer)

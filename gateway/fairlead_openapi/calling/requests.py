@@ -43,7 +43,7 @@ _REFUSED_METHODS: Final = frozenset({"CONNECT", "TRACE"})
 _RESERVED_HEADERS: Final = frozenset(
     {"authorization", "cookie", "proxy-authorization", "via", "forwarded", "traceparent"}
 )
-"""Headers that arguments never set, in addition to those of the transport."""
+"""Headers that arguments never set, in addition to the headers of the transport."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ _PATH_PREFIXES: Final = {"label": ".", "matrix": ";"}
 
 
 def escape(text: str, safe: str = "") -> str:
-    """Percent-encode all but unreserved characters (RFC 3986 section 2.3) and those of `safe`."""
+    """Percent-encode all but unreserved characters (RFC 3986 section 2.3) and the characters of `safe`."""
     return quote(text, safe=safe, errors="replace")
 
 

@@ -84,7 +84,7 @@ class ResponseReader:
         return AnswerShape(accept, wrapped, converted.names, wrapped=True)
 
     def _successful(self, responses: Any) -> list[dict[str, Any]]:
-        """`content` of each 2xx answer; without any, that of `default`. Raises UnusablePart."""
+        """`content` of each 2xx answer; without a 2xx answer, `content` of `default`. Raises UnusablePart."""
         if not isinstance(responses, dict):
             return []
         chosen = [value for code, value in responses.items() if _SUCCESS.match(str(code))]

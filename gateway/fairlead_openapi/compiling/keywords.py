@@ -68,7 +68,7 @@ _CONSTRAINTS: Final = _VALUES.keys() - {*_ANNOTATIONS, "format", "readOnly", "wr
 
 
 def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
-    """The keywords of a schema that contain no schemas, converted to those of 2020-12 (except `nullable`, see
+    """The keywords of a schema that contain no schemas, converted to keywords of 2020-12 (except `nullable`, see
     `with_null`). Keywords with invalid values are left out; the second result has the names of those that constrain
     values, because without them the schema accepts more.
     """

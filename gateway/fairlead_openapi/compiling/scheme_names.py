@@ -1,4 +1,4 @@
-"""Names of security schemes: those of a document, and those that credentials are for. No I/O."""
+"""Names of security schemes: the names in a document, and the names that credentials are for. No I/O."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_a
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
-"""Milliseconds by which a call's timeout exceeds that of its picture (`timeout_s`)."""
+"""Milliseconds by which a call's timeout exceeds the timeout of its picture (`timeout_s`)."""
 NOTE: Final = "drawn locally from the prompt, without a model, because no images endpoint is configured"
 
 

@@ -63,7 +63,7 @@ _NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
 
 
 def live_model(name: str) -> LiveModel:
-    """Capabilities of the model with a name. Versions newer than the table have those of the newest entry."""
+    """Capabilities of the model with a name. Versions newer than the table have the values of the newest entry."""
     match = _VERSION.search(name)
     version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
     capabilities = next((model for first_version, model in _TABLE if version >= first_version), _OTHER)

@@ -81,7 +81,7 @@ def read_user_listing(granted: GrantedListing) -> tuple[ServerKey, UserListing] 
 
 
 def is_same_url(endpoint: Endpoint, url: str) -> bool:
-    """Whether a URL is that of an HTTP endpoint, apart from a trailing slash of the path."""
+    """Whether a URL is the URL of an HTTP endpoint, apart from a trailing slash of the path."""
     return isinstance(endpoint, HttpEndpoint) and _without_slash(endpoint.url) == _without_slash(url)
 
 

@@ -1,8 +1,9 @@
 """Keeps one stream to each server that declares `listChanged`, for its notifications about changed lists.
 
 The leader's `discoverer` owns the streams. A stream that ends is reopened with back-off. Notifications may be lost in
-between, and the server may be down; the end of a stream therefore triggers a discovery at once, and another one before
-the stream is reopened. For a stdio server in a pod, the stream keeps the process of the operator's session running.
+between, and the server may be down; the end of a stream therefore triggers a discovery at once, and another discovery
+before the stream is reopened. For a stdio server in a pod, the stream keeps the process of the operator's session
+running.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _EXAMPLES: Final = 10
 def override_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
     """Verdict PartiallyInvalid about a server that does not list all tools of its `spec.tools`; None if it does.
 
-    `findings` are those of the last listing; None if this operator has not listed the server: then an existing
+    `findings` are the findings of the last listing; None if this operator has not listed the server: then an existing
     condition of this cause is kept.
     """
     if not server.spec.tools:

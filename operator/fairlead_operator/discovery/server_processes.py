@@ -177,7 +177,7 @@ class ServerProcesses:
             self._note_change(key, server)
 
     def renew(self, key: ServerKey) -> None:
-        """End the server's shared process; the next session starts another one, possibly in another pod."""
+        """End the server's shared process; the next session starts another process, possibly in another pod."""
         server = self._servers.get(key)
         if server is not None:
             self._end_process(key, server)

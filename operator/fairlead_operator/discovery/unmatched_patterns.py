@@ -18,8 +18,8 @@ _NAMED: Final = 5
 def pattern_verdict(server: McpServer, findings: ListingFindings | None) -> ConditionVerdict | None:
     """Verdict PartiallyInvalid about an API with patterns that match no operation; None if all match.
 
-    `findings` are those of the last listing; None if this operator has not listed the API: then an existing condition
-    of this cause is kept.
+    `findings` are the findings of the last listing; None if this operator has not listed the API: then an existing
+    condition of this cause is kept.
     """
     source = server.spec.openapi
     if source is None or not (source.include or source.exclude):

@@ -69,8 +69,8 @@ def run_needed(late_share: float, relapses: int = 0) -> int:
     """Number of consecutive samples in time after which a hidden tool returns (5 to 30).
 
     `late_share` (0 to 1) is the share of late calls when the tool was hidden: the smaller it is, the longer a run of
-    calls in time has to be to show an improvement. The share is measured while the tool is slow and overestimates that
-    of later calls, so the run may be too short. Each of the `relapses` therefore doubles the run.
+    calls in time has to be to show an improvement. The share is measured while the tool is slow and overestimates the
+    share of later calls, so the run may be too short. Each of the `relapses` therefore doubles the run.
     """
     run = RUN if late_share >= 1 else math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))
     return min(LONGEST_RUN, max(RUN, run) << min(relapses, 3))

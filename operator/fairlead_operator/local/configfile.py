@@ -68,7 +68,7 @@ def read_configuration(
     """Read a client configuration; None for a file of another kind. Invalid JSON is reported as a problem.
 
     Args:
-        is_own: Returns whether a URL is that of this gateway; entries with such a URL are skipped.
+        is_own: Returns whether a URL belongs to this gateway; entries with such a URL are skipped.
         bare: Whether a list of servers may be the top-level value, instead of a member such as `mcpServers`.
     """
     try:

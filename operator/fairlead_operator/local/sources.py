@@ -78,8 +78,8 @@ class Scan:
 class Sources:
     """Files and folders that are scanned repeatedly.
 
-    `environ` supplies the values of `${NAME}`. Servers are skipped if `is_own` returns True for their URL: the URL is
-    that of this gateway.
+    `environ` supplies the values of `${NAME}`. Servers are skipped if `is_own` returns True for their URL: the URL
+    belongs to this gateway.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ def _add_running_servers(problem: ManifestProblem, names: Sequence[str]) -> Mani
 
 
 def _merge_by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
-    """The resources of `last` and `fresh`. If both have a resource with the same key, that of `fresh` counts."""
+    """The resources of `last` and `fresh`. If both have a resource of the same key, the one in `fresh` counts."""
     return list({each.key: each for each in [*last, *fresh]}.values())
 
 

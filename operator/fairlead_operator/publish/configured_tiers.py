@@ -40,7 +40,7 @@ def read_tiers(path: str) -> Collection[LatencyTier]:
 
 
 def _members(mapping: Mapping[str, Any]) -> set[str]:
-    """Dotted paths of all members, including those of nested mappings."""
+    """Dotted paths of all members, including the members of nested mappings."""
     names = set(mapping)
     for name, value in mapping.items():
         if isinstance(value, Mapping):

@@ -189,8 +189,8 @@ def _partially_invalid(
     untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Verdict about the parts of a policy without effect. Its message names all faults, its cause is that of the worst
-    fault.
+    """Verdict about the parts of a policy without effect. Its message names all faults, its cause is the cause of the
+    worst fault.
     """
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [

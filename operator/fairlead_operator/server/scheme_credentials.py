@@ -23,7 +23,7 @@ def scheme_credentials(spec: McpServerSpec) -> Mapping[str, SchemeCredential]:
 
 
 def sent_credential(credential: SchemeCredential, secret: ReferencedSecret | None, url: str) -> SentCredential:
-    """The parts of requests to `url` that satisfy a security scheme, in addition to those of `spec.auth`.
+    """The parts of requests to `url` that satisfy a security scheme, in addition to the parts of `spec.auth`.
 
     `secret` is None if the credential has no `secret_ref`: then `spec.auth` alone satisfies the scheme. Raises
     UnusableSecret.

@@ -4,7 +4,7 @@ Pure module. A call is `{functionCall: {id?, name, args: object}}`, a result `{f
 object}}`. Ids exist since Gemini 3; without an id a response is matched to its call by name and order. `response` has
 to be an object, so text and scalars go into its member `output`, or `error` for an error, as Google documents. Live
 sends `{toolCall: {functionCalls}}` and expects `{toolResponse: {functionResponses}}`. Members are read in the spelling
-of the API and in that of the Python SDK (snake case).
+of the API and in the spelling of the Python SDK (snake case).
 """
 
 from __future__ import annotations

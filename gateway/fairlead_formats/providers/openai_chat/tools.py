@@ -340,7 +340,7 @@ def _user_part(item: Media) -> JsonObject:
 
 
 def targets(options: Options) -> Targets:
-    """Schema keywords that a model accepts, and those of strict mode if the options request it."""
+    """Schema keywords that a model accepts, and the keywords of strict mode if the options request it."""
     return lax_targets(options)[0], rules.OPENAI_STRICT if options.strict else None
 
 

@@ -1,4 +1,5 @@
-"""A client's request to a server, the checks of it, and what is sent to the server; `calls.path.call` executes it.
+"""A client's request to a server, the checks of the request, and what is sent to the server; `calls.path.call` executes
+it.
 
 The checks run in the order of the table in docs/reference/calls.md. Each check, called a stage, returns a refusal, or
 None if the call may proceed. `upstream_request` then translates the request to the server's era and names, and sets
@@ -45,7 +46,7 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
 NOT_REPEATED: Final = -1
-"""`ClientCall.repeats` of a call that does not repeat another one."""
+"""`ClientCall.repeats` of a call that does not repeat another call."""
 NO_FEATURES: Final = b"{}"
 """Client capabilities of a client that declared none, raw JSON."""
 T = TypeVar("T")
@@ -373,7 +374,7 @@ def upstream_request(
 ) -> UpstreamRequest:
     """The upstream request of a call, for a modern or a legacy server.
 
-    `attempts` will send the request: those of the call, or those of its `BridgedCall`. `members` are the params, and
+    `attempts` will send the request: the attempts of the call, or of its `BridgedCall`. `members` are the params, and
     are changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client
     or the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
 

@@ -73,7 +73,7 @@ class CallServices:
     sign_ins: SignInWait | None = None
     """User sign-ins to servers."""
     end_upstream_session: Callable[[bytes], None] | None = None
-    """Ends the sessions with servers that belong to a client session, given the id of the latter."""
+    """Ends the sessions with servers that belong to a client session, given the id of the client session."""
     clock: Callable[[], float] = time.monotonic
     """Clock of deadlines, in seconds."""
 

@@ -125,11 +125,11 @@ class DirectCall(NamedTuple):
     arguments: bytes
     """Arguments as a raw JSON object."""
     timeout: float | None = None
-    """Timeout in seconds, which can only shorten that of the tool."""
+    """Timeout in seconds, which can only shorten the tool's timeout."""
     retries: int | None = None
     """Attempts after the first, limited to the `retries` of the server's catalog, if the catalog sets them."""
     result_tokens: int | None = None
-    """Limit on the tokens of the result; None for that of the tool and its policies."""
+    """Limit on the tokens of the result; None for the limit of the tool and its policies."""
     recording: str | None = None
     """Id of the context session in which the result is stored; None to store nothing."""
 

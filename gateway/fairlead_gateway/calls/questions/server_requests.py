@@ -87,7 +87,7 @@ class ServerRequests:
     def take_answer(self, session: bytes | None, message: Message, identity: Identity = ANONYMOUS) -> bool:
         """Forward a client's response to the server; False if the session has no unanswered request with that id.
 
-        The token of `identity` may be newer than that of the request during which the server asked.
+        The token of `identity` may be newer than the token of the request during which the server asked.
         """
         request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:

@@ -1,4 +1,4 @@
-"""Checks results against their tool's `outputSchema`, and translates resource URIs to those of the endpoint.
+"""Checks results against their tool's `outputSchema`, and translates resource URIs to the endpoint's URIs.
 
 Pure module. A result that does not match the `outputSchema` is counted, and gets a warning in
 `_meta["fairlead.dev/warning"]`. Its content and structured content stay byte for byte, because a client may understand

@@ -127,7 +127,9 @@ class ResultKeeper:
         members: jsonrpc.RawObject,
         meta: jsonrpc.RawObject,
     ) -> bytes:
-        """Store a result, and name its entry in it. `members` are those of the result, `meta` those of its `_meta`."""
+        """Store a result, and name its entry in it. `members` are the members of the result, `meta` the members of its
+        `_meta`.
+        """
         ident = new_entry(session)
         unstored_reason = await self._store(identity, request, route, ident, result)
         self._metrics.count_stored_result(is_stored=not unstored_reason)

@@ -28,7 +28,7 @@ def tool_route(
     check: SchemaCheck | None = None,
     upstream: Upstream | None = None,
 ) -> Route:
-    """Route of a tool, before policies are applied. `upstream`, if given, replaces that of `binding`."""
+    """Route of a tool, before policies are applied. `upstream`, if given, replaces the upstream of `binding`."""
     server, limit_ms = binding.server, tool.max_duration_ms
     call_upstream = binding.upstream if upstream is None else upstream
     return Route(

@@ -1,4 +1,4 @@
-"""Resolves requests for prompts, resources and completions to routes, and translates names to those of the server.
+"""Resolves requests for prompts, resources and completions to routes, and translates names to the server's names.
 
 Pure module. `calls.path.dispatch` resolves tool calls.
 """
@@ -55,7 +55,7 @@ def name_in(request: McpRequest) -> str | None:
 def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
     """The `Mcp-Param-*` header lines for the server; a rejection if the client's differ from the arguments (SEP-2243).
 
-    `headers` are those of the client. They are None, and not checked, for the inner call of a meta-tool, because the
+    `headers` are the client's headers. They are None, and not checked, for the inner call of a meta-tool, because the
     client's headers repeat arguments of the meta-tool.
     """
     arguments = request.params.get("arguments")

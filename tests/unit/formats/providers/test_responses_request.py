@@ -92,8 +92,11 @@ def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
     choice_sent = body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL)["tool_choice"]
     assert choice_sent["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
-    assert body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, first=False)["tool_choice"]["mode"] == "auto"
-    assert body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, last=True)["tool_choice"] == "none"
+    assert (
+        body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, sends_forced_choice=False)["tool_choice"]["mode"]
+        == "auto"
+    )
+    assert body_of(read(tools=[tool], tool_choice=choice), INJECTED_TOOL, forbids_calls=True)["tool_choice"] == "none"
 
 
 def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
