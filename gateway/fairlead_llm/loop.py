@@ -105,7 +105,7 @@ class ToolLoop:
         """Whether the request or an answer is long, so that both are parsed and written in the worker thread."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
-        self._appended: list[bytes] = []
+        self._appended_messages: list[bytes] = []
         """Messages of the rounds so far: the model's messages, and the results of their calls."""
         self._failed_rounds = 0
         """Number of consecutive rounds in which all calls failed."""
@@ -149,7 +149,7 @@ class ToolLoop:
     @property
     def earlier_messages(self) -> Sequence[bytes]:
         """Messages of earlier rounds, which the client does not receive."""
-        return self._appended
+        return self._appended_messages
 
     @property
     def target(self) -> ModelTarget:
@@ -289,10 +289,10 @@ class ToolLoop:
         counts = self.client_tools is not None or prepared.request.losses is not None
         model_round = ModelRound(
             self.target.model,
-            self._appended,
+            self._appended_messages,
             injected,
             requests_usage=provider.stream_usage and counts,
-            sends_forced_choice=not self._appended,
+            sends_forced_choice=not self._appended_messages,
             forbids_calls=self.tools_disabled,
         )
         body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
@@ -306,7 +306,9 @@ class ToolLoop:
         """Body of the next round's request."""
         prepared = self.prepared
         body = with_provider_ids(prepared.request.body(model_round), unique=prepared.wire.name not in REPEATS_IDS)
-        unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
+        unsealed = (
+            remove_thoughts(prepared.wire, body, len(self._appended_messages)) if self._without_thoughts else None
+        )
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
         return unsealed or body
@@ -413,7 +415,7 @@ class ToolLoop:
 
     def append_results(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Append the model's messages and the results of their calls to the next round's request."""
-        self._appended += [*messages, *results]
+        self._appended_messages += [*messages, *results]
 
     @property
     def _report(self) -> RequestReport:

@@ -51,18 +51,18 @@ class TierChanges:
     """Turns in which conversations changed their tier, so that a repeated request is counted once."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
+        self._counted_turns: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
 
     def is_new(self, principal: str, choice: ChosenTier) -> bool:
         """Whether the choice changes the tier in a turn of the principal that was not seen before."""
         if not choice.changed_in:
             return False
         key = principal, choice.changed_in, choice.name
-        new = key not in self._seen
-        self._seen[key] = None
-        self._seen.move_to_end(key)
-        if len(self._seen) > MOST_TURNS:
-            self._seen.popitem(last=False)
+        new = key not in self._counted_turns
+        self._counted_turns[key] = None
+        self._counted_turns.move_to_end(key)
+        if len(self._counted_turns) > MOST_TURNS:
+            self._counted_turns.popitem(last=False)
         return new
 
 

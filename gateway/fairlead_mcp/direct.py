@@ -60,7 +60,7 @@ class DirectLauncher:
         """Whether scripts in the temporary folder can be executed; None until tried."""
         self._irreplaceable: set[Wrapper] = set()
         """Wrappers that do more than start the program that was found, and so have to keep running."""
-        self._fetched: set[tuple[str, str]] = set()
+        self._fetched_packages: set[tuple[str, str]] = set()
         """Packages whose program was found before, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._fetches = asyncio.Semaphore(FETCHES)
@@ -135,18 +135,18 @@ class DirectLauncher:
         other. Packages that were started before, or are in the cache of npm or uv, wait for no other package.
         """
         package = (wrapped.kind, wrapped.package)
-        if package in self._fetched:
+        if package in self._fetched_packages:
             return await self._find_program(wrapped, environment, spec, events)
         # without a timeout, as each start that holds the lock before has one
         async with self._locks[package]:
-            if package in self._fetched:  # by the start that held the lock before
+            if package in self._fetched_packages:  # by the start that held the lock before
                 return await self._find_program(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 start = await self._find_program(wrapped, environment, spec, events)
             else:
                 start = await self._fetch_first(wrapped, environment, spec, events)
         if isinstance(start, Start):
-            self._fetched.add(package)
+            self._fetched_packages.add(package)
             self._locks.pop(package, None)
         return start
 

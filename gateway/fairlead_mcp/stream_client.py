@@ -257,12 +257,12 @@ class StreamClient:
         self._changed = asyncio.Event()
         """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
-        self._attempted: MessageStream | None = None
+        self._attempted_stream: MessageStream | None = None
         """The stream of the last attempt; None if it was not opened."""
         self._check_timer: asyncio.TimerHandle | None = None
         """Starts the next check of the open stream (`StreamOpener.is_current`)."""
         self._checks = TaskSet()
-        self._retired: set[StreamConnection] = set()
+        self._retired_streams: set[StreamConnection] = set()
         """Streams whose requests may still be answered, while another stream takes the new requests."""
         self._retired_endings = TaskSet()
         self._busy = 0
@@ -356,7 +356,7 @@ class StreamClient:
             await asyncio.gather(self._opening, return_exceptions=True)
         closed = ConnectionLost(self._opener.closed % self.name, sent=True)
         self._close_stream(closed)
-        for connection in [*self._retired]:
+        for connection in [*self._retired_streams]:
             connection.on_end(closed)
         await self._checks.cancel()
         if endings := {*self._endings, *self._retired_endings}:
@@ -400,9 +400,9 @@ class StreamClient:
             await asyncio.wait(self._endings)
         connection = self._connection = StreamConnection(self)
         self.starts += 1
-        self._attempted = None
+        self._attempted_stream = None
         try:
-            self._attempted = connection.pipe = await self._opener.open(connection)
+            self._attempted_stream = connection.pipe = await self._opener.open(connection)
             agreed = await self._negotiate(connection)
         except McpError as error:
             if isinstance(error, ConnectionLost) and self._policy.modern is None:
@@ -425,7 +425,7 @@ class StreamClient:
 
     async def _has_moved(self) -> bool:
         """Whether new requests belong to another peer than the peer of the last attempt."""
-        return self._attempted is not None and not await self._opener.is_current(self._attempted)
+        return self._attempted_stream is not None and not await self._opener.is_current(self._attempted_stream)
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
@@ -466,7 +466,7 @@ class StreamClient:
         """Have another stream take the new requests; the stream ends when its own are answered."""
         self._connection = None
         self._idle_times.mark_used(None)
-        self._retired.add(connection)
+        self._retired_streams.add(connection)
         connection.leave(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
         if self._policy.eager:
             self._start()
@@ -475,11 +475,11 @@ class StreamClient:
         self._end_if_done(connection)
 
     def _end_if_done(self, connection: StreamConnection) -> None:
-        if connection in self._retired and not connection.stream.in_flight:
+        if connection in self._retired_streams and not connection.stream.in_flight:
             self._end_retired(connection)
 
     def _end_retired(self, connection: StreamConnection) -> None:
-        self._retired.discard(connection)
+        self._retired_streams.discard(connection)
         connection.on_end(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
         assert connection.pipe is not None
         # not among `_endings`, which a new stream waits for: this one leads to another process
@@ -491,7 +491,7 @@ class StreamClient:
         """Handle the end of an open stream; a stream that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.negotiated_at)
-        elif connection in self._retired:
+        elif connection in self._retired_streams:
             self._end_retired(connection)
 
     def _fail(self, error: McpError, lived: float | None) -> None:
@@ -563,7 +563,7 @@ class StreamClient:
     def _end_use(self, connection: StreamConnection | None) -> None:
         self._busy -= 1
         self._mark_idle()
-        if self._retired and connection is not None:
+        if self._retired_streams and connection is not None:
             self._end_if_done(connection)
 
     def _mark_idle(self) -> None:

@@ -128,7 +128,7 @@ class CallReader:
         self._owner = identity.owner
         self._snapshot = snapshot
         self._administers = administers
-        self._renamed: dict[ServerKey, dict[str, str]] = {}
+        self._client_names: dict[ServerKey, dict[str, str]] = {}
         """Clients' names of renamed tools, by server and the server's name; filled for the servers of calls."""
 
     def may_see(self, call: EndedCall) -> bool:
@@ -156,11 +156,13 @@ class CallReader:
         return tool_id(call.server, shown) if prefix is None else exposed_name(prefix, shown)
 
     def _shown_name(self, key: ServerKey, tool: str) -> str:
-        renamed = self._renamed.get(key)
+        renamed = self._client_names.get(key)
         if renamed is None:
             server = self._snapshot.servers.get(key)
             tools = () if server is None else server.tools
-            renamed = self._renamed[key] = {each.name: each.shown_name for each in tools if each.renamed is not None}
+            renamed = self._client_names[key] = {
+                each.name: each.shown_name for each in tools if each.renamed is not None
+            }
         return renamed.get(tool, tool)
 
     def server(self, call: EndedCall) -> ServerKey | None:

@@ -344,7 +344,7 @@ class ToolCallHandler:
         self._seen_ids: OrderedDict[str, None] = OrderedDict()
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         """Running calls and their tasks, by call id."""
-        self._interrupted: set[str] = set()
+        self._interrupted_ids: set[str] = set()
         """Ids of running calls that were cancelled because the user interrupted."""
         self._cancelled_by_provider: set[str] = set()
         """Ids of calls that the provider has cancelled but that run to their end. Their results are dropped."""
@@ -380,7 +380,7 @@ class ToolCallHandler:
         """
         for ident, (call, task) in self._running.items():
             if self._interruptible(call.wire_name):
-                self._interrupted.add(ident)
+                self._interrupted_ids.add(ident)
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
@@ -400,7 +400,7 @@ class ToolCallHandler:
     async def aclose(self) -> None:
         """Cancel all calls."""
         tasks = [task for _, task in self._running.values()]
-        self._interrupted.clear()
+        self._interrupted_ids.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -411,12 +411,12 @@ class ToolCallHandler:
             result = _result_of_repeated_call(call) if repeated else await self._run_checked(call, other_calls)
         except asyncio.CancelledError:
             self._metrics.count_call(self._engine, CANCELLED)
-            if call.id not in self._interrupted:
+            if call.id not in self._interrupted_ids:
                 raise
             result = error_result("The call was cancelled, because the user interrupted")
         finally:
             self._running.pop(call.id, None)
-            self._interrupted.discard(call.id)
+            self._interrupted_ids.discard(call.id)
             drop_result = call.id in self._cancelled_by_provider
             self._cancelled_by_provider.discard(call.id)
         if not drop_result:

@@ -58,23 +58,23 @@ class WorkQueue(Generic[K]):
         self._workers = workers
         self._backoff = backoff or ItemBackoff()
         self._rng = rng or random.Random()
-        self._due: dict[K, None] = {}
+        self._due_keys: dict[K, None] = {}
         self._active: set[K] = set()
         self._added_while_active: set[K] = set()
         """Keys that were added while they were processed."""
-        self._delayed: dict[K, asyncio.TimerHandle] = {}
+        self._delay_timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def __repr__(self) -> str:
-        return f"<WorkQueue due={len(self._due)} active={len(self._active)} delayed={len(self._delayed)}>"
+        return f"<WorkQueue due={len(self._due_keys)} active={len(self._active)} delayed={len(self._delay_timers)}>"
 
     @property
     def depth(self) -> int:
         """Number of keys that are due and wait for a worker."""
-        return len(self._due)
+        return len(self._due_keys)
 
     @property
     def active_count(self) -> int:
@@ -87,7 +87,7 @@ class WorkQueue(Generic[K]):
         if key in self._active:
             self._added_while_active.add(key)
         else:
-            self._due[key] = None
+            self._due_keys[key] = None
             self._idle.clear()
             self._wake.set()
 
@@ -96,14 +96,14 @@ class WorkQueue(Generic[K]):
         if delay <= 0:
             self.add(key)
             return
-        if key in self._due or key in self._added_while_active:
+        if key in self._due_keys or key in self._added_while_active:
             return
         loop = asyncio.get_running_loop()
-        timer = self._delayed.get(key)
+        timer = self._delay_timers.get(key)
         if timer is not None and timer.when() <= loop.time() + delay:
             return
         self._cancel_delay(key)
-        self._delayed[key] = loop.call_later(max(delay, MIN_DELAY_S), self.add, key)
+        self._delay_timers[key] = loop.call_later(max(delay, MIN_DELAY_S), self.add, key)
 
     def forget(self, key: K) -> None:
         """Drop the delay and the failures of a key that no longer exists."""
@@ -121,21 +121,21 @@ class WorkQueue(Generic[K]):
                 for number in range(self._workers):
                     group.create_task(self._worker(work), name=f"queue-worker-{number}")
         finally:
-            for key in list(self._delayed):
+            for key in list(self._delay_timers):
                 self._cancel_delay(key)
 
     def _cancel_delay(self, key: K) -> None:
-        timer = self._delayed.pop(key, None)
+        timer = self._delay_timers.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     async def _worker(self, work: Callable[[K], Awaitable[Outcome]]) -> None:
         while True:
-            while not self._due:
+            while not self._due_keys:
                 self._wake.clear()
                 await self._wake.wait()
-            key = next(iter(self._due))
-            del self._due[key]
+            key = next(iter(self._due_keys))
+            del self._due_keys[key]
             self._active.add(key)
             outcome: Outcome | None = None
             try:
@@ -161,5 +161,5 @@ class WorkQueue(Generic[K]):
             self.add(key)
         elif after is not None:
             self.add_after(key, after)
-        if not self._due and not self._active:
+        if not self._due_keys and not self._active:
             self._idle.set()

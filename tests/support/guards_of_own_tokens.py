@@ -64,7 +64,7 @@ OWN_TOKENS = (
     Guard(
         "a token of a session that has ended",
         f"{GATEWAY}.identity.own_tokens",
-        (("if session in self._ended or", "if False or"),),
+        (("if session in self._ended_sessions or", "if False or"),),
         f"{_TOKENS}::test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica",
         "assert False",
     ),

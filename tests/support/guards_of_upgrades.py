@@ -19,7 +19,7 @@ UPGRADES = (
         f"{GATEWAY}.endpoint.upgrades",
         (
             ("if isinstance(verdict, bytes):", "if False:"),
-            ("self._admitted = verdict", "verdict = self._admitted = self._upgrades"),
+            ("self._admitted_upgrade = verdict", "verdict = self._admitted_upgrade = self._upgrades"),
         ),
         f"{_TESTS}::test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes",
         "b'GET /x",

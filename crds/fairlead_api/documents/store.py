@@ -122,15 +122,15 @@ class DocumentAssembler:
         self._parts: dict[str, Blob] = {}
         self._waiting: dict[str, set[str]] = {}
         """Name of each incomplete document to the names of its missing parts."""
-        self._whole: dict[str, bytes] = {}
+        self._last_complete: dict[str, bytes] = {}
         """Name of each document to its last complete version."""
-        self._broken: set[str] = set()
+        self._broken_names: set[str] = set()
         """Names of documents whose last reported change was a problem."""
 
     @property
     def documents(self) -> dict[str, bytes]:
         """The last complete version of each document, by name."""
-        return dict(self._whole)
+        return dict(self._last_complete)
 
     @property
     def incomplete(self) -> list[str]:
@@ -152,8 +152,8 @@ class DocumentAssembler:
         if self._heads.pop(name, None) is None:
             return []
         self._waiting.pop(name, None)
-        was_present = self._whole.pop(name, None) is not None or name in self._broken
-        self._broken.discard(name)
+        was_present = self._last_complete.pop(name, None) is not None or name in self._broken_names
+        self._broken_names.discard(name)
         return [Change(name, None)] if was_present else []
 
     def replace(self, blobs: Iterable[Blob]) -> list[Change]:
@@ -173,12 +173,12 @@ class DocumentAssembler:
             self._waiting[name] = {part for part in part_names(head) if part not in self._parts}
             return []
         except BrokenDocument as error:
-            self._broken.add(name)
-            return [Change(name, self._whole.get(name), str(error))]
-        if self._whole.get(name) == document and name not in self._broken:
+            self._broken_names.add(name)
+            return [Change(name, self._last_complete.get(name), str(error))]
+        if self._last_complete.get(name) == document and name not in self._broken_names:
             return []
-        self._broken.discard(name)
-        self._whole[name] = document
+        self._broken_names.discard(name)
+        self._last_complete[name] = document
         return [Change(name, document)]
 
     def _read(self, head: Blob) -> bytes:

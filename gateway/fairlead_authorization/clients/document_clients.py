@@ -61,7 +61,7 @@ class DocumentClients:
         self._hosts = frozenset(hosts)
         self._agents = agents
         self._clock = clock
-        self._cached: defaultdict[str, OrderedDict[str, _Cached]] = defaultdict(OrderedDict)
+        self._cached_clients: defaultdict[str, OrderedDict[str, _Cached]] = defaultdict(OrderedDict)
         self._fetches: defaultdict[str, dict[str, SharedTask[RegisteredClient]]] = defaultdict(dict)
         """Both by group (`capacity_group`) and URL, so that unnamed hosts do not use the capacity of named hosts."""
 
@@ -69,7 +69,7 @@ class DocumentClients:
         """The client whose document is at a URL. Raises UnknownClient, ClientUnavailable."""
         address = document_address(client_id)
         require_allowed(address, self._hosts)
-        cache = self._cached[capacity_group(address, self._hosts)]
+        cache = self._cached_clients[capacity_group(address, self._hosts)]
         cached = cache.get(client_id)
         if cached is None:
             return await self._fetch_shared(address)
@@ -108,7 +108,7 @@ class DocumentClients:
                 del fetches[address.url]
 
     async def _fetch(self, address: DocumentAddress) -> RegisteredClient:
-        began, cache = self._clock(), self._cached[capacity_group(address, self._hosts)]
+        began, cache = self._clock(), self._cached_clients[capacity_group(address, self._hosts)]
         try:
             client, age = await self._load(address)
         except UnknownClient:

@@ -98,7 +98,7 @@ class LiveTable:
         """Keys for signing in at servers; None while no keys are read."""
         self._suspended = False
         self._addresses: Addresses | None = None
-        self._drawn: tuple[tuple[int, int], ScreenView] | None = None
+        self._drawn_view: tuple[tuple[int, int], ScreenView] | None = None
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
@@ -125,11 +125,11 @@ class LiveTable:
         if self._suspended:
             return
         size, view = (self.console.width, self.console.height), view_of(board, self._addresses, self._hint)
-        if (size, view) == self._drawn:
+        if (size, view) == self._drawn_view:
             return
-        if self._drawn is not None and size != self._drawn[0]:
+        if self._drawn_view is not None and size != self._drawn_view[0]:
             self.console.clear()  # the terminal rewrapped the old lines, so their number is unknown
-        self._drawn = size, view
+        self._drawn_view = size, view
         lines = screen(view, size[0], size[1] - 1)  # the last line is the cursor's
         text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
         text.no_wrap = True
@@ -152,7 +152,7 @@ class LiveTable:
     def resume(self, *, clear: bool) -> None:
         """Draw again, from the next change on. `clear` empties the window first."""
         self._suspended = self.console.quiet = False
-        self._drawn = None
+        self._drawn_view = None
         if clear:
             self.console.clear()
         self._live.start()
@@ -251,7 +251,7 @@ class PlainLines(_Changes):
         super().__init__()
         self._now = now
         self._repeats = Repeats()
-        self._shown: dict[ServerKey, Row] = {}
+        self._shown_rows: dict[ServerKey, Row] = {}
         """For each server, its newest row whose state was not `starting`."""
 
     def show_addresses(self, addresses: Addresses) -> None:
@@ -267,7 +267,7 @@ class PlainLines(_Changes):
             return  # the outcome of a restart is printed, not the restart
         text = "starting" if _is_starting(row) else row.text
         if not _is_starting(row):
-            last, self._shown[row.key] = self._shown.get(row.key), row
+            last, self._shown_rows[row.key] = self._shown_rows.get(row.key), row
             if last is not None and last.state == row.state == "failed" and is_same_failure(last.text, row.text):
                 return
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
@@ -279,7 +279,7 @@ class PlainLines(_Changes):
 
     def _remove(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
-        self._shown.pop(key, None)
+        self._shown_rows.pop(key, None)
         self._print(f"{plain_name(key)}  gone")
 
     def _on_tier_change(self, change: TierChange) -> None:

@@ -34,10 +34,10 @@ class SignInKeys:
         self._link = link
         self._open_page = open_page
         self._changed = changed
-        self._opened: set[ServerKey] = set()
+        self._opened_servers: set[ServerKey] = set()
         """Servers whose pages were opened in the current round. A round ends when the pages of all pending servers were
         opened."""
-        self._shown: tuple[ServerKey, str, str] | None = None
+        self._last_opened: tuple[ServerKey, str, str] | None = None
         """Server whose page was opened last, the text about it, and the hint about the key if no other server is
         pending."""
 
@@ -46,9 +46,9 @@ class SignInKeys:
         """Line about the key; empty if no sign-in is pending. Reading it removes servers that are no longer pending."""
         pending = self._pending()
         self._forget_completed(pending)
-        if self._shown is None:
+        if self._last_opened is None:
             return _prompt(pending)
-        shown, text, again = self._shown
+        shown, text, again = self._last_opened
         others = [key for key in pending if key != shown]
         return "; ".join(part for part in (text, _prompt(others) if others else again) if part)
 
@@ -59,28 +59,28 @@ class SignInKeys:
         self._forget_completed(pending)
         if key != SIGN_IN_KEY or not pending:
             return False
-        if self._opened.issuperset(pending):
-            self._opened.clear()
-        await self._open(next(server for server in pending if server not in self._opened))
+        if self._opened_servers.issuperset(pending):
+            self._opened_servers.clear()
+        await self._open(next(server for server in pending if server not in self._opened_servers))
         return True
 
     async def _open(self, server: ServerKey) -> None:
-        self._opened.add(server)
+        self._opened_servers.add(server)
         try:
             url = await self._link(server)
         except GrantFailed as error:
-            self._shown = server, f"{plain_name(server)}: {error}", ""
+            self._last_opened = server, f"{plain_name(server)}: {error}", ""
         else:
             opened = await self._open_page(url)
             where, again = ("the page in the browser", f"{SIGN_IN_KEY} opens it again") if opened else (url, "")
-            self._shown = server, f"{plain_name(server)}: sign in at {where}", again
+            self._last_opened = server, f"{plain_name(server)}: sign in at {where}", again
         self._changed()
 
     def _forget_completed(self, pending: Sequence[ServerKey]) -> None:
         """Remove servers that are no longer pending, so that a later sign-in at them opens a page again."""
-        self._opened.intersection_update(pending)
-        if self._shown is not None and self._shown[0] not in pending:
-            self._shown = None
+        self._opened_servers.intersection_update(pending)
+        if self._last_opened is not None and self._last_opened[0] not in pending:
+            self._last_opened = None
 
 
 def _prompt(pending: Sequence[ServerKey]) -> str:

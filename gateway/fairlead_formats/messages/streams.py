@@ -86,7 +86,7 @@ class CallBuilder:
 
     def __init__(self, names: Names | None) -> None:
         self._names = names
-        self._seen: set[str] = set()
+        self._seen_ids: set[str] = set()
         self.count = 0
 
     def call(self, partial: PartialCall, *, cut_off: bool = False) -> ModelCall:
@@ -101,15 +101,15 @@ class CallBuilder:
         """The call from a draft that arrived complete in one event."""
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
-        if call.id in self._seen:
+        if call.id in self._seen_ids:
             reason = f"the id {call.id!r} belongs to an earlier call of this message; repeat the call with another id"
             call = msgspec.structs.replace(call, arguments=InvalidCall(reason))
-        self._seen.add(call.id)
+        self._seen_ids.add(call.id)
         return call
 
     def has_seen(self, ident: object) -> bool:
         """Whether a call with this id was returned before."""
-        return ident in self._seen
+        return ident in self._seen_ids
 
 
 def event_of(event: object) -> Any:

@@ -248,7 +248,7 @@ class _UniqueIds:
     """Makes call ids unique in a conversation, because some servers number the calls of every answer from zero."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._taken_ids: set[str] = set()
         self._renamed = 0
         self._turn: dict[str, deque[str]] = {}
         """Unique ids of the turn's open calls, by their original id."""
@@ -260,10 +260,10 @@ class _UniqueIds:
     def rename(self, part: CallPart) -> CallPart:
         """The call, with a new id if an earlier call has its id."""
         call, ident = part.call, part.call.id
-        while ident in self._taken:
+        while ident in self._taken_ids:
             self._renamed += 1
             ident = f"{call.id}_{self._renamed}"
-        self._taken.add(ident)
+        self._taken_ids.add(ident)
         if not call.made_id:
             self._turn.setdefault(call.id, deque()).append(ident)
         return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))

@@ -13,22 +13,22 @@ class TextPieces:
     bytes.
     """
 
-    __slots__ = ("_joined", "_pieces")
+    __slots__ = ("_joined_pieces", "_pieces")
 
     def __init__(self) -> None:
-        self._joined: list[str] = []
+        self._joined_pieces: list[str] = []
         self._pieces: list[str] = []
 
     def append(self, piece: str) -> None:
         self._pieces.append(piece)
         if len(self._pieces) >= _MOST:
-            self._joined.append("".join(self._pieces))
+            self._joined_pieces.append("".join(self._pieces))
             self._pieces.clear()
 
     def __len__(self) -> int:
-        return len(self._joined) * _MOST + len(self._pieces)
+        return len(self._joined_pieces) * _MOST + len(self._pieces)
 
     @property
     def text(self) -> str:
         """The text so far."""
-        return "".join([*self._joined, *self._pieces])
+        return "".join([*self._joined_pieces, *self._pieces])

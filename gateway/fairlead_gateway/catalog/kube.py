@@ -111,13 +111,13 @@ class _DocumentStore:
         self._assembler = DocumentAssembler()
         self._heads: set[str] = set()
         """Names of all documents; a large document has further ConfigMaps, its parts."""
-        self._deleted: dict[str, asyncio.TimerHandle | None] = {}
+        self._deletion_timers: dict[str, asyncio.TimerHandle | None] = {}
         """Documents that are served although their ConfigMap has disappeared, each with the timer that drops the
         document; None for rules, which have no timer.
         """
 
     def close(self) -> None:
-        for name in [*self._deleted]:
+        for name in [*self._deletion_timers]:
             self._cancel_hold(name)
 
     # Methods that the informer calls
@@ -132,7 +132,7 @@ class _DocumentStore:
         for change in self._hold_deleted(changes):
             self._inbox.update([change])  # decodes the document
             await asyncio.sleep(0)
-        self._inbox.finish_sync(self._heads | self._deleted.keys())
+        self._inbox.finish_sync(self._heads | self._deletion_timers.keys())
 
     def delete(self, item: ConfigMap) -> None:
         blob = blob_of(item)
@@ -154,7 +154,7 @@ class _DocumentStore:
             if change.document is not None or change.problem is not None:
                 self._cancel_hold(change.name)
                 documents.append(change)
-            elif change.name not in self._deleted:
+            elif change.name not in self._deletion_timers:
                 log.warning(
                     "ConfigMap %s was deleted, but not by the operator, which publishes it: its document "
                     "stays in use for now",
@@ -162,15 +162,17 @@ class _DocumentStore:
                 )
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()
-                self._deleted[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
+                self._deletion_timers[change.name] = (
+                    None if forever else loop.call_later(self._hold, self._forget, change.name)
+                )
         return documents
 
     def _forget(self, name: str) -> None:
-        del self._deleted[name]
+        del self._deletion_timers[name]
         self._inbox.update([Change(name, None)])
 
     def _cancel_hold(self, name: str) -> None:
-        timer = self._deleted.pop(name, None)
+        timer = self._deletion_timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 

@@ -118,7 +118,7 @@ class SnapshotStore:
         self._environment = environment
         self._replaced = replaced
         self._heap = heap or Heap(owner=False)
-        self._raw: dict[str, bytes] = {}
+        self._raw_documents: dict[str, bytes] = {}
         """Encoded documents of the source, by name."""
         self._documents: dict[str, Document] = {}
         """Decoded documents of the source, by name."""
@@ -180,7 +180,7 @@ class SnapshotStore:
                 self._take(change.name, change.document)
 
     def finish_sync(self, names: Collection[str]) -> None:
-        for name in [name for name in {**self._raw, **self.broken} if name not in names]:
+        for name in [name for name in {**self._raw_documents, **self.broken} if name not in names]:
             self._forget(name)
         self.note_reachable()
         if not self.first_snapshot.is_set():
@@ -203,7 +203,7 @@ class SnapshotStore:
     # Internals
 
     def _take(self, name: str, data: bytes) -> None:
-        if self._raw.get(name) == data:
+        if self._raw_documents.get(name) == data:
             self.broken.pop(name, None)
             return
         try:
@@ -221,13 +221,13 @@ class SnapshotStore:
             self._mark_broken(name, problem)
             return
         self.broken.pop(name, None)
-        self._raw[name] = data
+        self._raw_documents[name] = data
         self._documents[name] = document
         self._dirty.set()
 
     def _forget(self, name: str) -> None:
         self.broken.pop(name, None)
-        self._raw.pop(name, None)
+        self._raw_documents.pop(name, None)
         if self._documents.pop(name, None) is not None:
             self._dirty.set()
 
@@ -275,7 +275,7 @@ class SnapshotStore:
 
     async def _save(self) -> None:
         if self._cache is not None and self.seen_at is not None:
-            await asyncio.to_thread(self._cache.write, dict(self._raw), self.seen_at)
+            await asyncio.to_thread(self._cache.write, dict(self._raw_documents), self.seen_at)
 
 
 def _report(snapshot: Snapshot, previous: Snapshot) -> None:

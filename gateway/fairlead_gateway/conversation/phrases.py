@@ -59,7 +59,7 @@ class Phrases(Generic[Meaning]):
         self._phrases = sorted(phrases, key=lambda pair: (-len(pair[0]), pair[0]))
         self._longer = _longer(self._phrases)
         self._patterns = [f"(?:^| ){expression(phrase)}(?:$| )".encode() for phrase, _ in self._phrases]
-        self._compiled: dict[int, Any] = {}  # compiled on demand, because few are needed and each takes 5 kB
+        self._compiled_patterns: dict[int, Any] = {}  # compiled on demand, because few are needed and each takes 5 kB
         self._all = re2.Set.SearchSet(_options())
         for pattern in self._patterns:
             self._all.Add(pattern)
@@ -98,9 +98,9 @@ class Phrases(Generic[Meaning]):
 
     def _single(self, index: int) -> Any:
         """Compiled expression of one phrase."""
-        pattern = self._compiled.get(index)
+        pattern = self._compiled_patterns.get(index)
         if pattern is None:
-            pattern = self._compiled[index] = re2.compile(self._patterns[index])
+            pattern = self._compiled_patterns[index] = re2.compile(self._patterns[index])
         return pattern
 
 

@@ -75,7 +75,7 @@ class AsgiExchange(FallbackRequest):
         "_app",
         "_body",
         "_bytes_left",
-        "_disconnected",
+        "_disconnection",
         "_has_body",
         "_is_next",
         "_on_disconnect",
@@ -98,7 +98,7 @@ class AsgiExchange(FallbackRequest):
         """Head of the response, until it is written together with the beginning of the body."""
         self._bytes_left: int | None = None
         """Bytes of the response's body that are still to be written; None if the body is chunked."""
-        self._disconnected: asyncio.Future[None] | None = None
+        self._disconnection: asyncio.Future[None] | None = None
         """Done when the client has disconnected or the response is complete; None if nobody waits for that."""
         self._on_disconnect: Callable[[], object] | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -157,8 +157,8 @@ class AsgiExchange(FallbackRequest):
         on_disconnect, self._on_disconnect = self._on_disconnect, None
         if on_disconnect is not None:
             on_disconnect()
-        if self._disconnected is not None and not self._disconnected.done():
-            self._disconnected.set_result(None)
+        if self._disconnection is not None and not self._disconnection.done():
+            self._disconnection.set_result(None)
 
     # Internals
 
@@ -188,8 +188,8 @@ class AsgiExchange(FallbackRequest):
         if body is not None:
             return {"type": "http.request", "body": b"".join(body), "more_body": False}
         if not self.response_complete:
-            self._disconnected = asyncio.get_running_loop().create_future()
-            await self._disconnected
+            self._disconnection = asyncio.get_running_loop().create_future()
+            await self._disconnection
         return {"type": "http.disconnect"}
 
     async def _send_message(self, message: Message) -> None:

@@ -50,11 +50,11 @@ class ClientConnection(RequestSink):
         "_loop",
         "_open",
         "_paused_servers",
+        "_pending_upgrade",
         "_service",
         "_starts_with_request",
         "_tls_buffer",
         "_unread",
-        "_upgraded",
         "_upgrades",
         "cached_head",
         "current",
@@ -113,7 +113,7 @@ class ClientConnection(RequestSink):
         """Whether the final response was written, so that the connection only waits for the client to read it."""
         self._admission: Admission = CLOSED
         self._upgrades = fallbacks.upgrades
-        self._upgraded: PendingUpgrade | None = None
+        self._pending_upgrade: PendingUpgrade | None = None
         """Connection to the handler of another protocol, after an `Upgrade` request."""
 
     # asyncio.Protocol
@@ -154,7 +154,7 @@ class ClientConnection(RequestSink):
         if current is not None:
             current.on_disconnect()
         self._resume_servers()
-        upgraded, self._upgraded = self._upgraded, None
+        upgraded, self._pending_upgrade = self._pending_upgrade, None
         if upgraded is not None:
             upgraded.connection_lost(exc)
 
@@ -236,12 +236,12 @@ class ClientConnection(RequestSink):
         self.cached_head = None
         self.reader.stop()
         self.state_since = self._clock()
-        self._upgraded = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
+        self._pending_upgrade = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
         upgraded.begin(request._replace(is_by_owner=self.is_by_owner), self.client, trailing)
 
     def on_upgrade_refused(self) -> None:
         """Close the connection after a rejected upgrade, when the client has had time to read the response."""
-        self._upgraded = None
+        self._pending_upgrade = None
         self.reading_stopped = True
         self._write_final_response(b"")
 
@@ -263,15 +263,15 @@ class ClientConnection(RequestSink):
     def shutdown(self) -> None:
         """Close the connection: at once if no request is in progress, otherwise after the response."""
         self.retire()
-        upgraded = self._upgraded is not None and self._upgraded.switched
+        upgraded = self._pending_upgrade is not None and self._pending_upgrade.switched
         if not upgraded and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
         """Apply the timeouts of the connection. `now` is in seconds of the event loop's clock."""
         bounds, waited, reader = self._service.bounds, now - self.state_since, self.reader
-        if self._upgraded is not None:  # after the switch, the handler of the new protocol has its own deadlines
-            if not self._upgraded.switched and waited > UPGRADE_SECONDS:
+        if self._pending_upgrade is not None:  # after the switch, the handler of the new protocol has its own deadlines
+            if not self._pending_upgrade.switched and waited > UPGRADE_SECONDS:
                 self.transport.abort()
         elif self._lingering:
             if waited > LINGER_SECONDS:
@@ -312,8 +312,8 @@ class ClientConnection(RequestSink):
 
     def _read(self, data: bytes) -> None:
         """Parse `data`, and cache its head if `data` is exactly one request to an MCP endpoint."""
-        if self._upgraded is not None and not self._buffer.waiting:
-            self._upgraded.data_received(data)
+        if self._pending_upgrade is not None and not self._buffer.waiting:
+            self._pending_upgrade.data_received(data)
             return
         self._starts_with_request = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
@@ -323,8 +323,8 @@ class ClientConnection(RequestSink):
             self.cached_head = self._service.head_cache.learn(latest, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
-        if self._upgraded is not None:
-            self._upgraded.data_received(bytes(data))
+        if self._pending_upgrade is not None:
+            self._pending_upgrade.data_received(bytes(data))
         elif not self.reading_stopped:
             self.reader.feed(data)
 
@@ -357,8 +357,8 @@ class ClientConnection(RequestSink):
 
     def _pause(self) -> None:
         """Stop reading requests while the client does not read responses."""
-        if self._upgraded is not None:
-            self._upgraded.pause_writing()
+        if self._pending_upgrade is not None:
+            self._pending_upgrade.pause_writing()
             return
         self.write_paused = True
         self.state_since = self._clock()
@@ -374,8 +374,8 @@ class ClientConnection(RequestSink):
         self.count_unread()
 
     def _resume(self) -> None:
-        if self._upgraded is not None:
-            self._upgraded.resume_writing()
+        if self._pending_upgrade is not None:
+            self._pending_upgrade.resume_writing()
             return
         self._count_unread_bytes(0)
         self.write_paused = False

@@ -177,7 +177,7 @@ class NotificationStreams:
         self._watches = watches
         self._tasks = tasks
         self._identities = identities
-        self._open: set[NotificationStream] = set()
+        self._open_streams: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
         self._subscription_bytes = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
         """Number of bytes of resource URIs and task ids in open streams, by agent."""
@@ -189,7 +189,7 @@ class NotificationStreams:
         """Time of the last keep-alive comments, in seconds of the event loop's clock."""
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open_streams)
 
     def listen(self, exchange: HttpExchange, view: View, request: McpRequest) -> Rejection | None:
         """Open the stream of a modern client (`subscriptions/listen`), or return the rejection."""
@@ -266,14 +266,14 @@ class NotificationStreams:
         Ends the streams of removed endpoints, and the streams that are subscribed to resources of removed servers.
         """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
-        for stream in [*self._open]:
+        for stream in [*self._open_streams]:
             exchange = stream.exchange
             for selection in (before, after):
                 await self.view_builds.wait_until_built(selection, exchange.identity, exchange.target)
                 view = selection.seen_by(exchange.identity).get(exchange.target)
                 if view is not None:
                     await in_turns(view.prepare_in_slices())
-            if stream not in self._open:
+            if stream not in self._open_streams:
                 continue
             views = after.seen_by(exchange.identity)
             old_view, new_view = before.seen_by(exchange.identity).get(exchange.target), views.get(exchange.target)
@@ -297,13 +297,13 @@ class NotificationStreams:
         """
         if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
-            for stream in self._open:
+            for stream in self._open_streams:
                 stream.exchange.write(_COMMENT)
 
     def close(self) -> None:
         """End all streams, and reject new streams."""
         self._closed = True
-        for stream in [*self._open]:
+        for stream in [*self._open_streams]:
             self._end(stream)
 
     def notify(self, session: bytes, params: Raw) -> bool:
@@ -331,8 +331,8 @@ class NotificationStreams:
         return view is not None and view.resources.resource(uri) is not None
 
     def remove(self, stream: NotificationStream) -> None:
-        if stream in self._open:
-            self._open.remove(stream)
+        if stream in self._open_streams:
+            self._open_streams.remove(stream)
             self._shares.give_back(stream.agent)
         stream.release()
         size = sum(map(len, (*stream.resources, *stream.tasks)))
@@ -365,7 +365,7 @@ class NotificationStreams:
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras
         stream.exchange.call = stream
-        self._open.add(stream)
+        self._open_streams.add(stream)
         stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
         return None
 

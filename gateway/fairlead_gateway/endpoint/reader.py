@@ -42,7 +42,7 @@ class ReadBuffer:
     `pause` and `resume` control the reading from the client.
     """
 
-    __slots__ = ("_feed", "_loop", "_scheduled", "_transport", "_waiting", "paused")
+    __slots__ = ("_feed", "_loop", "_scheduled_read", "_transport", "_waiting", "paused")
 
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, feed: Callable[[bytes | memoryview], None]
@@ -51,7 +51,7 @@ class ReadBuffer:
         self._loop = loop
         self._feed = feed
         self._waiting: list[memoryview] = []
-        self._scheduled: asyncio.Handle | None = None
+        self._scheduled_read: asyncio.Handle | None = None
         self.paused = False
 
     @property
@@ -89,8 +89,8 @@ class ReadBuffer:
         """Drop the queued bytes, and the reference to the closed connection."""
         self._feed = _ignore
         self._waiting.clear()
-        if self._scheduled is not None:
-            self._scheduled.cancel()
+        if self._scheduled_read is not None:
+            self._scheduled_read.cancel()
 
     def pause(self) -> None:
         if not self.paused:
@@ -103,17 +103,17 @@ class ReadBuffer:
             self._schedule()
 
     def _schedule(self) -> None:
-        if self.paused or self._scheduled is not None:
+        if self.paused or self._scheduled_read is not None:
             return
         if self._waiting:
-            self._scheduled = self._loop.call_soon(self._parse_waiting)
+            self._scheduled_read = self._loop.call_soon(self._parse_waiting)
         else:
             self._transport.resume_reading()
 
     def _parse_waiting(self) -> None:
         if not self.paused and self._waiting:
             self.feed(self._waiting.pop(0))
-        self._scheduled = None
+        self._scheduled_read = None
         if self._transport.is_closing():
             self._waiting.clear()
         else:

@@ -94,7 +94,7 @@ class PendingUpgrade(asyncio.Transport):
         self._transport = transport
         self._upgrades = upgrades
         self._judgement: asyncio.Task[None] | None = None
-        self._admitted: AdmittedUpgrade | None = None
+        self._admitted_upgrade: AdmittedUpgrade | None = None
         self._handler = asyncio.Protocol()
         """Protocol of the handler; before the admission, a protocol that ignores everything."""
         self._early_bytes = bytearray()
@@ -181,7 +181,7 @@ class PendingUpgrade(asyncio.Transport):
         return self._closed or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._admitted if name == ADMITTED else self._transport.get_extra_info(name, default)
+        return self._admitted_upgrade if name == ADMITTED else self._transport.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
         return self._transport.get_write_buffer_size()
@@ -220,7 +220,7 @@ class PendingUpgrade(asyncio.Transport):
             self.write(verdict)
             self._end()
             return
-        self._admitted = verdict
+        self._admitted_upgrade = verdict
         self._handler = verdict.protocol()
         self._handler.connection_made(self)
         self._handler.data_received(request.head)
@@ -246,5 +246,5 @@ class PendingUpgrade(asyncio.Transport):
         if self._judgement is not None:
             self._judgement.cancel()
         self._handler.connection_lost(exc)
-        if self._admitted is not None:
-            self._admitted.release()
+        if self._admitted_upgrade is not None:
+            self._admitted_upgrade.release()

@@ -43,12 +43,12 @@ class _Listener(AsyncIterator[GrantKey]):
 
     def __init__(self, deletions: bool) -> None:
         self.deletions = deletions
-        self._changed: dict[GrantKey, None] = {}
+        self._changed_keys: dict[GrantKey, None] = {}
         self._ended = False
         self._wake = asyncio.Event()
 
     def add(self, key: GrantKey) -> None:
-        self._changed[key] = None
+        self._changed_keys[key] = None
         self._wake.set()
 
     def end(self) -> None:
@@ -56,11 +56,11 @@ class _Listener(AsyncIterator[GrantKey]):
         self._wake.set()
 
     async def __anext__(self) -> GrantKey:
-        while not self._changed:
+        while not self._changed_keys:
             if self._ended:
                 raise StopAsyncIteration
             self._wake.clear()
             await self._wake.wait()
-        key = next(iter(self._changed))
-        del self._changed[key]
+        key = next(iter(self._changed_keys))
+        del self._changed_keys[key]
         return key

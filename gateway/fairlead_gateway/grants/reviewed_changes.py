@@ -36,10 +36,10 @@ class ReviewedChanges:
         self._name = name
         self._pause = pause
         self._deletions = deletions
-        self._unreviewed: dict[GrantKey, None] = {}
+        self._unreviewed_keys: dict[GrantKey, None] = {}
         """Changed grants that could not be reviewed yet, oldest first."""
         self._waiting = asyncio.Event()
-        """Set while `_unreviewed` has entries."""
+        """Set while `_unreviewed_keys` has entries."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -57,17 +57,17 @@ class ReviewedChanges:
     async def _watch(self, changes: AsyncIterator[GrantKey]) -> None:
         async for key in changes:
             if not await self._review(key):
-                self._unreviewed[key] = None
+                self._unreviewed_keys[key] = None
                 self._waiting.set()
 
     async def _review_again(self) -> None:
         while True:
             await self._waiting.wait()
             await self._pause(RETRY_SECONDS)
-            for key in [*self._unreviewed]:
-                del self._unreviewed[key]
+            for key in [*self._unreviewed_keys]:
+                del self._unreviewed_keys[key]
                 if not await self._review(key):
-                    self._unreviewed[key] = None  # at the end, because only this grant may be unreadable
+                    self._unreviewed_keys[key] = None  # at the end, because only this grant may be unreadable
                     break
-            if not self._unreviewed:
+            if not self._unreviewed_keys:
                 self._waiting.clear()

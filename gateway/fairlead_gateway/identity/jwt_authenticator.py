@@ -82,7 +82,7 @@ class Tokens:
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
-        self._revoked: Revoked | None = None
+        self._revocations: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -119,7 +119,7 @@ class Tokens:
         return claims if by.issuer == issuer else OTHER_ISSUER
 
     async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
+        self._revocations = revoked
         for name, keys in self._keys.items():
             work = keys.keep_fresh()
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"keys of {name}"))
@@ -132,8 +132,8 @@ class Tokens:
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
         credentials = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
-        if self._revoked is not None:
-            self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
+        if self._revocations is not None:
+            self._revocations(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
 
     def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
         """Header of a token, and the keys of the issuer that the token names. The token is not verified yet."""

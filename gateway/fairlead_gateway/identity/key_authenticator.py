@@ -55,7 +55,7 @@ class ApiKeys:
         self._issuers = issuers
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
-        self._revoked: Revoked | None = None
+        self._revocations: Revoked | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
@@ -126,7 +126,7 @@ class ApiKeys:
         return name in self._names or not self._all_read
 
     async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
+        self._revocations = revoked
         for source in self._sources:
             work = source.run(partial(self.take_document, source.name))
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
@@ -137,8 +137,8 @@ class ApiKeys:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _revoke(self, concerns: Callable[[Identity], bool]) -> None:
-        if self._revoked is not None:
-            self._revoked(concerns)
+        if self._revocations is not None:
+            self._revocations(concerns)
 
     def take_document(self, name: str, document: KeyDocument) -> None:
         """Replace the document of the source called `name`, and revoke keys that were deleted or changed."""

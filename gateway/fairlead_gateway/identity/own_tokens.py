@@ -129,8 +129,8 @@ class OwnTokens:
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
-        self._revoked: Revoked | None = None
-        self._ended: dict[str, float] = {}
+        self._revocations: Revoked | None = None
+        self._ended_sessions: dict[str, float] = {}
         """By ended session: when its last token expires, in seconds since the epoch; the earliest first."""
         self._issued_after = float("-inf")
         """Tokens of sessions that were issued before this time are rejected. In seconds since the epoch."""
@@ -181,7 +181,7 @@ class OwnTokens:
         return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
 
     async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
+        self._revocations = revoked
 
     async def aclose(self) -> None:
         pass
@@ -189,17 +189,17 @@ class OwnTokens:
     def end_session(self, session: str) -> None:
         """Reject the tokens of a session from now on."""
         now = self._now()
-        while self._ended:
-            earliest = next(iter(self._ended))
-            if self._ended[earliest] > now:
-                if len(self._ended) < MAX_ENDED:
+        while self._ended_sessions:
+            earliest = next(iter(self._ended_sessions))
+            if self._ended_sessions[earliest] > now:
+                if len(self._ended_sessions) < MAX_ENDED:
                     break
-                self._issued_after = max(self._issued_after, self._ended[earliest] - MAX_SECONDS)
-            del self._ended[earliest]
-        self._ended[session] = now + MAX_SECONDS + SKEW_SECONDS
-        if self._revoked is not None:
+                self._issued_after = max(self._issued_after, self._ended_sessions[earliest] - MAX_SECONDS)
+            del self._ended_sessions[earliest]
+        self._ended_sessions[session] = now + MAX_SECONDS + SKEW_SECONDS
+        if self._revocations is not None:
             credential = self._credential(session)
-            self._revoked(lambda identity: identity.credential == credential)
+            self._revocations(lambda identity: identity.credential == credential)
 
     def _check_claims(self, claims: Mapping[str, Any]) -> Verdict:
         """Check the claims of a token whose signature is valid."""
@@ -221,7 +221,7 @@ class OwnTokens:
         session, agent, person = claims.get(SESSION_CLAIM, ""), claims.get(AGENT_CLAIM), claims.get(PERSON_CLAIM)
         if not isinstance(session, str) or not isinstance(agent, str | None) or not isinstance(person, dict):
             return UNREADABLE
-        if session in self._ended or (session and issued <= self._issued_after):
+        if session in self._ended_sessions or (session and issued <= self._issued_after):
             return ENDED
         issuer = self._issuers.get(str(person.get("iss")))
         if issuer is None:

@@ -89,10 +89,10 @@ class Identities:
         self._now = now
         self._max_entries = max_entries
         self._seconds = seconds
-        self._young: dict[bytes | None, _Entry] = {}
+        self._young_entries: dict[bytes | None, _Entry] = {}
         self._young_bytes = 0
-        self._old: dict[bytes | None, _Entry] = {}
-        self._refused: dict[bytes, tuple[CredentialRefusal, float]] = {}
+        self._old_entries: dict[bytes | None, _Entry] = {}
+        self._refusals: dict[bytes, tuple[CredentialRefusal, float]] = {}
         self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
         self._slots = asyncio.Semaphore(LOOKING)
         self._keeps_tokens = False
@@ -108,7 +108,7 @@ class Identities:
         """Cached identity of a request; None if it is not in the cache."""
         if self.open:
             return self._anybody
-        entry = self._young.get(authorization)
+        entry = self._young_entries.get(authorization)
         if entry is not None and entry[1] > self._now():
             return entry[0]
         return ANONYMOUS if authorization is None and self.answers_anybody else None
@@ -150,10 +150,10 @@ class Identities:
 
     def revoke(self, concerns: Callable[[Identity], bool]) -> None:
         """Remove matching identities from the cache and call the callbacks of `hold` for them."""
-        for entries in (self._young, self._old):
+        for entries in (self._young_entries, self._old_entries):
             for key in [key for key, (identity, _) in entries.items() if concerns(identity)]:
                 del entries[key]
-        self._refused.clear()  # the change may also make rejected credentials valid
+        self._refusals.clear()  # the change may also make rejected credentials valid
         self._end(concerns)
 
     def sweep(self) -> None:
@@ -171,7 +171,7 @@ class Identities:
             for token in self._subject_tokens:
                 token.drop()
             return
-        for entries in (self._young, self._old):
+        for entries in (self._young_entries, self._old_entries):
             for authorization, (identity, _) in entries.items():
                 match = None if authorization is None else _BEARER.fullmatch(authorization)
                 if match is not None:
@@ -230,9 +230,9 @@ class Identities:
             self.outcomes[authenticator.kind, "unavailable"] += 1
         else:
             self.outcomes[authenticator.kind, "refused"] += 1
-            if len(self._refused) >= MAX_REFUSED:
-                self._refused.clear()
-            self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
+            if len(self._refusals) >= MAX_REFUSED:
+                self._refusals.clear()
+            self._refusals[_digest(authorization)] = verdict, now + REFUSED_SECONDS
         return verdict
 
     def _keep_token(self, identity: Identity, token: str) -> None:
@@ -248,17 +248,17 @@ class Identities:
         self._subject_tokens.add(subject_token)
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young) >= self._max_entries or self._young_bytes >= KEPT_BYTES:
-            self._old, self._young, self._young_bytes = self._young, {}, 0
-        self._young_bytes += 0 if authorization in self._young else len(authorization)
-        self._young[authorization] = identity, until
+        if len(self._young_entries) >= self._max_entries or self._young_bytes >= KEPT_BYTES:
+            self._old_entries, self._young_entries, self._young_bytes = self._young_entries, {}, 0
+        self._young_bytes += 0 if authorization in self._young_entries else len(authorization)
+        self._young_entries[authorization] = identity, until
 
     def _recall_older(self, authorization: bytes) -> Verdict | None:
         """Cached verdict that `recall` does not find: a rejection, or an identity of the older generation."""
-        refused = self._refused.get(_digest(authorization))
+        refused = self._refusals.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():
             return refused[0]
-        entry = self._old.pop(authorization, None)
+        entry = self._old_entries.pop(authorization, None)
         if entry is None or entry[1] <= self._now():
             return None
         self._remember(authorization, *entry)

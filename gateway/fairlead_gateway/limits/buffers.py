@@ -136,7 +136,7 @@ class AnswerBuffers:
         self.whole = Budget(max_bytes)
         self._max_bytes_each = max_bytes_each
         self._each: dict[str, Budget] = {}
-        self._paused: dict[ArrivingAnswer, None] = {}
+        self._paused_answers: dict[ArrivingAnswer, None] = {}
         """Paused responses in the order in which they were paused."""
         self._full: set[str] = set()
         self.pressed = False
@@ -147,7 +147,7 @@ class AnswerBuffers:
     @property
     def paused_responses(self) -> int:
         """Number of responses whose connections are paused."""
-        return len(self._paused)
+        return len(self._paused_answers)
 
     @property
     def agents(self) -> int:
@@ -197,13 +197,13 @@ class AnswerBuffers:
         self._update_paused(arrival.agent, budget)
         if not arrival.paused and not self._may_read(arrival):
             self._count(arrival, -1)
-            self._paused[arrival] = None
+            self._paused_answers[arrival] = None
             arrival.pause()
             self._resume_paused()  # this may have been the only response that was being read
 
     def end_arrival(self, arrival: ArrivingAnswer) -> None:
         if arrival.paused:
-            del self._paused[arrival]
+            del self._paused_answers[arrival]
         else:
             self._count(arrival, -1)
         self.release(arrival.agent, arrival.size)
@@ -236,7 +236,7 @@ class AnswerBuffers:
         """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
         paused responses."""
         self._update_paused(agent, budget)
-        if less and self._paused:
+        if less and self._paused_answers:
             self._resume_paused()
         if budget.idle:
             self._each.pop(agent, None)
@@ -250,9 +250,9 @@ class AnswerBuffers:
 
     def _resume_paused(self) -> None:
         """Resume paused responses for which there is room again, in the order in which they were paused."""
-        for arrival in [*self._paused]:
+        for arrival in [*self._paused_answers]:
             if self._may_read(arrival):
-                del self._paused[arrival]
+                del self._paused_answers[arrival]
                 self._count(arrival, 1)
                 arrival.resume()
 

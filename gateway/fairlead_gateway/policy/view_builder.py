@@ -111,11 +111,11 @@ class ViewBuilder:
         """Whether the rule set and tiers leave every route of the endpoint unchanged."""
         self._everything: dict[str, Route] = {}
         """Routes of shown and hidden tools."""
-        self._hidden: dict[str, Hidden] = {}
-        self._pinned: list[str] = []
+        self._hidden_tools: dict[str, Hidden] = {}
+        self._pinned_names: list[str] = []
         self._bounds_results = False
         """Whether a shown tool has a limit on the tokens of its results."""
-        self._denied: list[str] = []
+        self._denied_names: list[str] = []
         """Names of tools that policies deny."""
 
     def build_in_slices(self, previous: View | None = None) -> Generator[None, None, View]:
@@ -127,11 +127,11 @@ class ViewBuilder:
             yield
         yield from self._cut_in_slices(previous)
         unconstrained = catalog.views.get(self._target)
-        reduced = self._denied or len(self._tiers) < len(endpoint.servers)
+        reduced = self._denied_names or len(self._tiers) < len(endpoint.servers)
         if unconstrained is not None and not reduced and not rules.alters:
             return unconstrained
-        everything = endpoint.routes if self._unchanged and not self._denied else self._everything
-        routes, hidden = everything, self._hidden
+        everything = endpoint.routes if self._unchanged and not self._denied_names else self._everything
+        routes, hidden = everything, self._hidden_tools
         if hidden:
             routes = yield from table_in_slices(
                 (name, route) for name, route in everything.items() if name not in hidden
@@ -142,7 +142,7 @@ class ViewBuilder:
             routes=routes,
             everything=everything,
             hidden=hidden,
-            pinned=frozenset(self._pinned),
+            pinned=frozenset(self._pinned_names),
             why_denied=partial(_why_denied, rules, catalog.policies, endpoint),
             reads=self._reads(routes),
         )
@@ -165,7 +165,7 @@ class ViewBuilder:
         for name, route in chunk:
             ref = tools[name][0]
             if ref in denied_tools:
-                self._denied.append(name)
+                self._denied_names.append(name)
                 continue
             changes, seconds, hides = self._of_servers[ref[0]]
             if not self._unchanged:
@@ -175,12 +175,12 @@ class ViewBuilder:
                 route = route.with_time_limit(seconds)
             self._everything[name] = route
             if ref in pinned:
-                self._pinned.append(name)
+                self._pinned_names.append(name)
             hidden = hides.get(ref)
             if ref in floors:
                 hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
-                self._hidden[name] = self._drop_unreachable_hints(ref[0], hidden)
+                self._hidden_tools[name] = self._drop_unreachable_hints(ref[0], hidden)
             elif route.most_tokens is not None:
                 self._bounds_results = True
 
@@ -212,15 +212,15 @@ class ViewBuilder:
         for quota in self._rules.quotas.values():
             if quota.max_tools is None and quota.tool_tokens is None:
                 continue
-            pinned = frozenset(self._pinned)
+            pinned = frozenset(self._pinned_names)
             listed = [
                 (name, self._endpoint.tools[name][1], name in pinned)
                 for name, route in self._everything.items()
-                if route.server.key.namespace == quota.namespace and name not in self._hidden
+                if route.server.key.namespace == quota.namespace and name not in self._hidden_tools
             ]
             cut = yield from self._catalog.cutter.cut_in_slices(listed, quota)
             for name, reason in cut.items():
-                self._hidden[name] = Hidden(reason, None, self._callable_until(name, previous), None)
+                self._hidden_tools[name] = Hidden(reason, None, self._callable_until(name, previous), None)
 
     def _callable_until(self, name: str, previous: View | None) -> float:
         if previous is None:
@@ -238,7 +238,7 @@ class ViewBuilder:
         reads = self._reads(routes)
         if reads:
             marks.append("\0")
-        key = frozenset((*self._denied, *self._hidden, *marks))
+        key = frozenset((*self._denied_names, *self._hidden_tools, *marks))
         yield
         listed = lists.get(key)
         if listed is None:

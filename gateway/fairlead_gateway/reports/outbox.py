@@ -74,7 +74,7 @@ class Outbox:
         """`_number` at the last change of the servers whose grants fail."""
         self._listings: dict[ServerKey, tuple[int, GrantedListing]] = {}
         """For each server, the last list that was read with a user's token, and the item's number."""
-        self._doubted: dict[ServerKey, float] = {}
+        self._doubted_servers: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
         self.asked_at: float | None = None
@@ -111,11 +111,11 @@ class Outbox:
         `DOUBT_SECONDS` count as one.
         """
         now = self._clock()
-        if now - self._doubted.get(server, float("-inf")) < DOUBT_SECONDS:
+        if now - self._doubted_servers.get(server, float("-inf")) < DOUBT_SECONDS:
             return
-        if len(self._doubted) >= MOST_KEPT:
-            self._doubted.clear()
-        self._doubted[server] = now
+        if len(self._doubted_servers) >= MOST_KEPT:
+            self._doubted_servers.clear()
+        self._doubted_servers[server] = now
         self._add_item(Doubt(server.namespace, server.name, reason))
 
     async def wait(self, cursor: str, seconds: float) -> Report:

@@ -87,9 +87,9 @@ class GrantedListings:
         self._observe = observe
         self._clock = clock
         self._wall = wall
-        self._due: dict[ServerKey, float] = {}
+        self._due_times: dict[ServerKey, float] = {}
         """When the lists of a server have to be read again. A server without an entry is due now."""
-        self._requested: set[ServerKey] = set()
+        self._requested_servers: set[ServerKey] = set()
         """Servers whose lists are read now, even if another gateway has just read them."""
         self._signed_in: dict[ServerKey, bytes] = {}
         """For each server, the last user who signed in since its lists were read."""
@@ -97,7 +97,7 @@ class GrantedListings:
         """Servers whose lists were read here, with `OAuthSettings.shared` at that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
-        self._skipped: dict[ServerKey, int] = {}
+        self._skip_counts: dict[ServerKey, int] = {}
         """Number of a server's oldest grants that did not work, by server. They are tried last."""
         self._reading: dict[ServerKey, asyncio.Task[None]] = {}
         """Listings in progress. They do not delay each other."""
@@ -115,8 +115,8 @@ class GrantedListings:
 
     def refresh(self, server: ServerKey) -> None:
         """Read the lists of a server now."""
-        self._requested.add(server)
-        self._due.pop(server, None)
+        self._requested_servers.add(server)
+        self._due_times.pop(server, None)
         self._awake.set()
 
     async def aclose(self) -> None:
@@ -145,18 +145,18 @@ class GrantedListings:
             for key, consent in self._consents().items()
             if consent.settings.first_grant and consent.session is not None
         }
-        for key in [key for key in self._due if key not in servers]:
-            del self._due[key]
+        for key in [key for key in self._due_times if key not in servers]:
+            del self._due_times[key]
             self._signed_in.pop(key, None)
             self._pauses.pop(key, None)
             self._read_before.pop(key, None)
-            self._skipped.pop(key, None)
-        self._requested &= servers.keys()
+            self._skip_counts.pop(key, None)
+        self._requested_servers &= servers.keys()
         for key, consent in servers.items():
             if self._read_before.get(key, consent.settings.shared) != consent.settings.shared:
                 del self._read_before[key]
                 self.refresh(key)
-        due = {key: consent for key, consent in servers.items() if self._due.get(key, _NEVER) <= now}
+        due = {key: consent for key, consent in servers.items() if self._due_times.get(key, _NEVER) <= now}
         due = {key: consent for key, consent in due.items() if key not in self._reading}
         due = {key: consent for key, consent in due.items() if not self._leaves_to_others(key, consent, now)}
         if due:
@@ -171,18 +171,18 @@ class GrantedListings:
         """Whether the lists of a server need not be read now, because another gateway has read them since they were
         due. They are due again when the published lists are too old.
         """
-        if key in self._requested:
+        if key in self._requested_servers:
             return False
         catalog = self._published(key)
         if catalog is None:
             return True  # the lists were published, and are about to be served
-        if not catalog.lists_read_at or (catalog.held and key not in self._due):
+        if not catalog.lists_read_at or (catalog.held and key not in self._due_times):
             return False  # a restarted operator learns held-back definitions only from a new list
         interval = consent.settings.listing_interval_s or float("inf")
         remaining = catalog.lists_read_at + interval - self._wall()
         if remaining <= 0:
             return False
-        self._due[key] = now + min(remaining, interval) + self._delay(interval)
+        self._due_times[key] = now + min(remaining, interval) + self._delay(interval)
         return True
 
     def _delay(self, interval: float) -> float:
@@ -212,8 +212,8 @@ class GrantedListings:
 
     async def _read(self, key: ServerKey, consent: ServerConsent, persons: list[bytes]) -> None:
         """Read and report the lists of one server. A failure is logged, and the lists are read again later."""
-        self._requested.discard(key)
-        self._due[key] = self._clock() + IDLE_SECONDS
+        self._requested_servers.discard(key)
+        self._due_times[key] = self._clock() + IDLE_SECONDS
         for person in self._order_persons(key, persons):
             began, cause = self._clock(), "cancelled"
             try:
@@ -225,27 +225,27 @@ class GrantedListings:
                 log.warning("The server %s could not be listed with the grant of a user: %s", key, why)
                 if not _concerns_person(error):
                     pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
-                    self._due[key] = self._clock() + pause.delay_after(0.0)
+                    self._due_times[key] = self._clock() + pause.delay_after(0.0)
                     return
             else:
                 cause = ""
                 self._pauses.pop(key, None)
                 self._read_before[key] = consent.settings.shared
                 interval = consent.settings.listing_interval_s or float("inf")
-                self._due[key] = self._clock() + interval + self._delay(interval)
+                self._due_times[key] = self._clock() + interval + self._delay(interval)
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return
             finally:
                 self._observe(key, person, cause, self._clock() - began)
-        self._skipped[key] = self._skipped.get(key, 0) + MAX_TRIED
+        self._skip_counts[key] = self._skip_counts.get(key, 0) + MAX_TRIED
 
     def _order_persons(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
         """Users in the order in which their grants are tried. The first lists of a server are read with the grant of
         the user who has just signed in, later lists with the oldest grant.
         """
-        if self._skipped.get(key, 0) >= len(persons):
-            self._skipped.pop(key, None)
-        skipped = self._skipped.get(key, 0)
+        if self._skip_counts.get(key, 0) >= len(persons):
+            self._skip_counts.pop(key, None)
+        skipped = self._skip_counts.get(key, 0)
         newest, tried = self._signed_in.pop(key, None), persons[skipped : skipped + MAX_TRIED]
         if newest is None:
             return tried

@@ -103,7 +103,7 @@ class PendingSignIns:
         self._by_nonce: OrderedDict[str, PendingSignIn] = OrderedDict()
         """Oldest first."""
         self._by_owner: dict[tuple[bytes, ServerKey], PendingSignIn] = {}
-        self._used: OrderedDict[str, float] = OrderedDict()
+        self._used_values: OrderedDict[str, float] = OrderedDict()
         """Nonces of completed sign-ins and `state` values of received answers, with their expiry."""
 
     def __len__(self) -> int:
@@ -229,12 +229,12 @@ class PendingSignIns:
             self._drop(pending)
 
     def _use(self, name: str, until: float) -> None:
-        self._used[name] = until
-        if len(self._used) > MAX_OPEN:
-            self._used.popitem(last=False)
+        self._used_values[name] = until
+        if len(self._used_values) > MAX_OPEN:
+            self._used_values.popitem(last=False)
 
     def _was_used(self, name: str) -> bool:
-        return self._used.get(name, 0.0) > self._clock()
+        return self._used_values.get(name, 0.0) > self._clock()
 
 
 def _shorten(challenge: Challenge | None) -> Challenge | None:

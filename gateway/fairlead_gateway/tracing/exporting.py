@@ -94,12 +94,12 @@ class OtelCallSpan:
     `caller` are the other attributes.
     """
 
-    __slots__ = ("_attempt", "_caller", "_named", "_span", "_spans")
+    __slots__ = ("_attempt", "_caller", "_encoded_names", "_span", "_spans")
 
     def __init__(self, spans: OtelSpans, span: OpenSpan, named: bytes, caller: bytes) -> None:
         self._spans = spans
         self._span = span
-        self._named = named
+        self._encoded_names = named
         self._caller = caller
         self._attempt: OpenSpan | None = None
 
@@ -116,11 +116,11 @@ class OtelCallSpan:
     def end_attempt(self, error_type: str = "") -> None:
         span, self._attempt = self._attempt, None
         if span is not None:
-            self._spans.finish(span, CLIENT + self._named, error_type)
+            self._spans.finish(span, CLIENT + self._encoded_names, error_type)
 
     def end(self, error_type: str) -> None:
         self.end_attempt(error_type)
-        self._spans.finish(self._span, SERVER + self._named + self._caller, error_type)
+        self._spans.finish(self._span, SERVER + self._encoded_names + self._caller, error_type)
 
 
 class OtelModelSpan:
@@ -167,7 +167,7 @@ class OtelSpans:
         self._put = pipeline.put
         self._samples = pipeline.sampling.samples
         self._max_characters = pipeline.max_characters
-        self._named: dict[tuple[str, str, ServerKey], bytes] = {}
+        self._encoded_names: dict[tuple[str, str, ServerKey], bytes] = {}
         """Encoded names and attributes of spans, by method, name and server."""
         self._callers: dict[tuple[str, str, str], bytes] = {}
         """Encoded attributes by address, version of the protocol and principal."""
@@ -178,11 +178,11 @@ class OtelSpans:
         if not span.flags & _SAMPLED:
             return OtelCallSpan(self, span, b"", b"")
         key = (request.method, named, server)
-        described = self._named.get(key)
+        described = self._encoded_names.get(key)
         if described is None:
             described = self._describe(*key)
             if request.method in _NAMED_BY:  # a URI may be as long as a request
-                _keep(self._named, key, described)
+                _keep(self._encoded_names, key, described)
         ident = request.id[:MAX_TEXT].decode(errors="replace").strip('"')
         caller = self._describe_caller(exchange, request)
         return OtelCallSpan(self, span, described, (self._text("jsonrpc.request.id", ident) if ident else b"") + caller)

@@ -77,7 +77,7 @@ class ApiCall(Call):
     """
 
     __slots__ = (
-        "_collected",
+        "_event_data",
         "_idempotent",
         "_moved",
         "_origin",
@@ -104,8 +104,8 @@ class ApiCall(Call):
         self._read = read
         self._idempotent = request.idempotent
         self._size = 0
-        """Bytes in `_collected`."""
-        self._collected: list[bytes] = []
+        """Bytes in `_event_data`."""
+        self._event_data: list[bytes] = []
         """Data of the events, if the answer is an event stream."""
         self._moved = False
         """Whether the request was sent again to another pod, which is done once."""
@@ -124,8 +124,8 @@ class ApiCall(Call):
     def take_answer(self, answer: Answer) -> None:
         if self.over:
             return
-        if answer.streamed and self._collected:
-            answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._collected))
+        if answer.streamed and self._event_data:
+            answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._event_data))
         try:
             self._check_size(self._size)
             result = self._read(answer)
@@ -148,7 +148,7 @@ class ApiCall(Call):
 
     def on_event(self, data: bytes) -> bool:
         """Collect an event of a stream. The result contains all events."""
-        self._collected.append(data)
+        self._event_data.append(data)
         self._size += len(data)
         return self._size > self.max_bytes
 

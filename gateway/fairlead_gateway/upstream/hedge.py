@@ -42,7 +42,7 @@ class _Race:
         self._hedged = hedged
         self._request = request
         self._sink = sink
-        self._first: Pending | None = None
+        self._first_attempt: Pending | None = None
         self._second: Pending | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
@@ -58,7 +58,7 @@ class _Race:
 
     def begin(self) -> None:
         hedged = self._hedged
-        self._first = hedged.upstream.send(self._request, _First(self, self._sink))
+        self._first_attempt = hedged.upstream.send(self._request, _First(self, self._sink))
         # a client that listens for progress would get the progress of both attempts
         if not self._has_ended and not self._request.listens:
             self._timer = asyncio.get_running_loop().call_later(hedged.delay, self._send_second)
@@ -111,8 +111,8 @@ class _Race:
         self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._first is not None:
-            self._first.cancel()
+        if self._first_attempt is not None:
+            self._first_attempt.cancel()
         second, self._second = self._second, None
         if second is not None:
             second.cancel()

@@ -124,7 +124,7 @@ class PerClientUpstream(Upstream):
         self._max_sessions = max_sessions
         self._in_use = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
-        self._finished: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
+        self._finished_sessions: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
         """Persistent sessions without a client whose tasks have ended."""
         self._count = itertools.count(1).__next__
         self._sessions: OrderedDict[_Session, None] = OrderedDict()
@@ -208,7 +208,7 @@ class PerClientUpstream(Upstream):
         for session in list(self._sessions):
             self._retire(session)
         self._idle.close()
-        self._finished.close()
+        self._finished_sessions.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     # Interface for calls
@@ -230,7 +230,7 @@ class PerClientUpstream(Upstream):
             if session.counted_for_tasks:
                 self._uncount_tasks(session)
         if session.client is None and not session.has_tasks and not session.awaits_answers:
-            self._finished.mark_idle(session)
+            self._finished_sessions.mark_idle(session)
         elif not session.subscriptions:  # a session with subscriptions receives updates without any request
             self._idle.mark_idle(session)
 
@@ -346,7 +346,7 @@ class PerClientUpstream(Upstream):
         elif request.method == UNSUBSCRIBE:
             session.subscriptions = max(session.subscriptions - 1, 0)
         self._idle.mark_used(session)
-        self._finished.mark_used(session)
+        self._finished_sessions.mark_used(session)
         session.busy += 1
         return session
 
@@ -412,7 +412,7 @@ class PerClientUpstream(Upstream):
     def _retire(self, session: _Session) -> None:
         session.ended = True
         self._idle.mark_used(session)
-        self._finished.mark_used(session)
+        self._finished_sessions.mark_used(session)
         self._sessions.pop(session, None)
         sessions = self._persons.get(session.person)
         if sessions is not None:

@@ -113,7 +113,7 @@ class PodPools:
         self.health = health
         # random, so that gateways and sessions do not all start with the same pod
         self._next_turn = random.randrange(1 << 16)
-        self._pinned: OrderedDict[Address, Pools] = OrderedDict()
+        self._pinned_pools: OrderedDict[Address, Pools] = OrderedDict()
         self._work = TaskSet()
         self._timer: asyncio.TimerHandle | None = None
         self._check_due_at = 0.0
@@ -157,17 +157,17 @@ class PodPools:
         """Pools of the pod at `address`; for None, the pools for a new call."""
         if address is None:
             return self.pick().pools if self.spread else self.pools_of_any_pod
-        pools = self._pinned.get(address)
+        pools = self._pinned_pools.get(address)
         if pools is not None:
-            self._pinned.move_to_end(address)
+            self._pinned_pools.move_to_end(address)
             return pools
 
         async def resolve_to_pod(host: str, port: int) -> list[Address]:
             return [address]
 
-        pools = self._pinned[address] = self._make(resolve_to_pod)
-        if len(self._pinned) > MAX_PINNED:
-            _, oldest = self._pinned.popitem(last=False)
+        pools = self._pinned_pools[address] = self._make(resolve_to_pod)
+        if len(self._pinned_pools) > MAX_PINNED:
+            _, oldest = self._pinned_pools.popitem(last=False)
             self._work.start(_close(oldest, RETIRE_SECONDS), "close pinned")
         return pools
 
@@ -208,12 +208,12 @@ class PodPools:
             self._timer.cancel()
         await self._work.cancel()
         await asyncio.gather(
-            self.pools_of_any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values())
+            self.pools_of_any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned_pools.values())
         )
 
     def all_calls(self) -> list[Pool]:
         """The call pools of all pods."""
-        return [self.pools_of_any_pod.calls, *(pools.calls for pools in list(self._pinned.values()))]
+        return [self.pools_of_any_pod.calls, *(pools.calls for pools in list(self._pinned_pools.values()))]
 
     # Internals
 

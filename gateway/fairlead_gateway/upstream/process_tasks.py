@@ -22,41 +22,41 @@ class _OpenTask:
 class ProcessTasks:
     """Open tasks by the server's own id. `on_expiry` is called when the `ttlMs` of the last open task has passed."""
 
-    __slots__ = ("_on_expiry", "_open")
+    __slots__ = ("_on_expiry", "_open_tasks")
 
     def __init__(self, on_expiry: Callable[[], None]) -> None:
         self._on_expiry = on_expiry
-        self._open: dict[str, _OpenTask] = {}
+        self._open_tasks: dict[str, _OpenTask] = {}
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open_tasks)
 
     def open(self, task_id: str, task: Task) -> None:
         """Record a new task."""
         if task.status not in TERMINAL:
-            self._open[task_id] = _OpenTask(asyncio.get_running_loop().time())
+            self._open_tasks[task_id] = _OpenTask(asyncio.get_running_loop().time())
             self._set_ttl(task_id, task.ttl_ms)
 
     def update(self, task_id: str, task: Task) -> None:
         """Record the state of a task, whose `ttlMs` may have changed."""
         if task.status in TERMINAL:
             self.close(task_id)
-        elif task_id in self._open:
+        elif task_id in self._open_tasks:
             self._set_ttl(task_id, task.ttl_ms)
 
     def close(self, task_id: str) -> None:
         """Record the end or cancellation of a task; no-op if it is not open."""
-        closed = self._open.pop(task_id, None)
+        closed = self._open_tasks.pop(task_id, None)
         if closed is not None and closed.timer is not None:
             closed.timer.cancel()
 
     def clear(self) -> None:
         """Drop all tasks, without calling `on_expiry`."""
-        for task_id in [*self._open]:
+        for task_id in [*self._open_tasks]:
             self.close(task_id)
 
     def _set_ttl(self, task_id: str, ttl_ms: int | None) -> None:
-        task = self._open[task_id]
+        task = self._open_tasks[task_id]
         if ttl_ms == task.ttl_ms:
             return
         task.ttl_ms = ttl_ms
@@ -69,5 +69,5 @@ class ProcessTasks:
 
     def _expire(self, task_id: str) -> None:
         self.close(task_id)
-        if not self._open:
+        if not self._open_tasks:
             self._on_expiry()

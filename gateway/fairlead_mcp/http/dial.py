@@ -182,7 +182,7 @@ class CachedNames:
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
         self._resolve = resolve
         self._clock = clock
-        self._remembered: dict[Address, tuple[float, list[Address]]] = {}
+        self._remembered_addresses: dict[Address, tuple[float, list[Address]]] = {}
         self._unknown_since: dict[Address, float] = {}
         """Time of the first failure of each unknown name."""
 
@@ -204,7 +204,7 @@ class CachedNames:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
-        remembered = self._remembered.get((host, port))
+        remembered = self._remembered_addresses.get((host, port))
         try:
             async with asyncio.timeout(None if remembered is None else RESOLVER_SECONDS):
                 addresses = await self._resolve(host, port)
@@ -212,13 +212,13 @@ class CachedNames:
             if remembered is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
                 raise
             return remembered[1]
-        self._remembered[host, port] = (self._clock(), addresses)
+        self._remembered_addresses[host, port] = (self._clock(), addresses)
         return addresses
 
     def _forget(self) -> None:
         now = self._clock()
-        for key in [key for key, (at, _) in self._remembered.items() if now - at > CACHE_SECONDS]:
-            del self._remembered[key]
+        for key in [key for key, (at, _) in self._remembered_addresses.items() if now - at > CACHE_SECONDS]:
+            del self._remembered_addresses[key]
         for key in [key for key, at in self._unknown_since.items() if now - at > CACHE_SECONDS]:
             del self._unknown_since[key]
 

@@ -60,9 +60,9 @@ class EnteredKeys(TokenGrants):
         self._settings = require_key_settings(settings)
         self._access = access
         self._store = store
-        self._entered: OrderedDict[bytes, float] = OrderedDict()
+        self._entry_times: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the key of each person's last calls, by person."""
-        self._refused: OrderedDict[bytes, _RefusedKey] = OrderedDict()
+        self._refused_keys: OrderedDict[bytes, _RefusedKey] = OrderedDict()
 
     def check(self, subject: TokenSubject) -> None:
         if not subject.person:
@@ -79,14 +79,14 @@ class EnteredKeys(TokenGrants):
         grant = None if stored is None else stored.grant
         if grant is not None and request.refused and request.refused == grant.user_key:
             self._store_last(
-                self._refused, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS)
+                self._refused_keys, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS)
             )
         problem = self.sign_in_problem(person, grant)
         if problem or stored is None or grant is None:
             raise key_required(problem)
         if request.for_call:
             await self._note_use(GrantKey(person, server), stored)
-        self._refused.pop(person, None)
+        self._refused_keys.pop(person, None)
         self.note_consent(person, grant)
         return key_token(self._settings, grant.user_key, self._access.clock() + CACHED_SECONDS)
 
@@ -105,7 +105,7 @@ class EnteredKeys(TokenGrants):
             return f"you entered your key for {server} at {grant.server_address}, but the server is at {address} now"
         if grant.server_uid != self._access.server_uid:
             return f"the server {server} that you entered your key for was removed, and another one has its name now"
-        refused = self._refused.get(person)
+        refused = self._refused_keys.get(person)
         if refused is not None and refused.entered_at == grant.granted_at and self._access.monotonic() < refused.until:
             return f"the server {server} refused your key (401)"
         return ""
@@ -115,21 +115,21 @@ class EnteredKeys(TokenGrants):
             stored = await self._store.read(GrantKey(person, self._access.server))
         except UnreadableGrant:  # a grant exists, sealed by a replica that already has a newer key
             return True
-        return stored is not None and self._entered.get(person) == stored.grant.granted_at
+        return stored is not None and self._entry_times.get(person) == stored.grant.granted_at
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
-        self._store_last(self._entered, person, grant.granted_at)
+        self._store_last(self._entry_times, person, grant.granted_at)
 
     def forget(self, person: bytes) -> None:
-        self._entered.pop(person, None)
-        self._refused.pop(person, None)
+        self._entry_times.pop(person, None)
+        self._refused_keys.pop(person, None)
 
     def invalidate_discovery(self) -> None:
         """No-op: nothing is discovered."""
 
     async def aclose(self) -> None:
-        self._entered.clear()
-        self._refused.clear()
+        self._entry_times.clear()
+        self._refused_keys.clear()
 
     def _store_last(self, table: OrderedDict[bytes, Value], person: bytes, value: Value) -> None:
         """Set the value of a person, as the most recent one of the table, and drop the oldest value if necessary."""

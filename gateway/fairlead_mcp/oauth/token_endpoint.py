@@ -52,7 +52,7 @@ class TokenEndpoint:
         self._endpoint: ResolvedEndpoint | None = None
         self._discovered_at = 0.0
         """Monotonic seconds of the last discovery."""
-        self._checked: str | None = None
+        self._checked_metadata: str | None = None
         """`resource_metadata` of the last challenge whose metadata was compared with the issuer; empty for the metadata
         at the well-known URLs; None before any comparison.
         """
@@ -99,7 +99,7 @@ class TokenEndpoint:
         """Whether the server's metadata need not be read. With a `token_url`, it never is, so that servers with wrong
         metadata can be used.
         """
-        return bool(self._settings.token_url) or not resource_metadata or resource_metadata == self._checked
+        return bool(self._settings.token_url) or not resource_metadata or resource_metadata == self._checked_metadata
 
     async def _find(self, resource_metadata: str) -> ResolvedEndpoint:
         settings = self._settings
@@ -109,7 +109,7 @@ class TokenEndpoint:
             endpoint = await self._discover()
             is_consent = settings.grant == USER_CONSENT
             await check_issuer(self._access, settings.issuer, resource_metadata, consent=is_consent)
-            self._checked = resource_metadata
+            self._checked_metadata = resource_metadata
         previous = self._endpoint
         self._endpoint = endpoint
         if previous is not None and previous.http is not endpoint.http:

@@ -106,7 +106,7 @@ class TokenSource:
         """Scopes by person that are requested in addition to the scopes of the settings: scopes that the server
         required and the person got, and scopes that the server named with a 401.
         """
-        self._refused: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._refused_tokens: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
         """Last refused new token of each person, with the monotonic time of the refusal."""
         self._pending: dict[RequestKey, _PendingGrant] = {}
         self._closed = False
@@ -165,10 +165,10 @@ class TokenSource:
         """Record that the server refuses the person's token, although it is new."""
         entry = self._cache.entry(person)
         if entry is not None:
-            self._refused[person] = entry.token.value, self._access.monotonic()
-            self._refused.move_to_end(person)
-            if len(self._refused) > self._access.max_tokens:
-                self._refused.popitem(last=False)
+            self._refused_tokens[person] = entry.token.value, self._access.monotonic()
+            self._refused_tokens.move_to_end(person)
+            if len(self._refused_tokens) > self._access.max_tokens:
+                self._refused_tokens.popitem(last=False)
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
         """Why a person has to sign in before a call; empty if that is not necessary. `grant` is the stored grant."""
@@ -180,7 +180,7 @@ class TokenSource:
 
     def refuses(self, person: bytes) -> bool:
         """Whether the server has refused the person's newest token within the last REFUSED_SECONDS."""
-        value, at = self._refused.get(person, ("", 0.0))
+        value, at = self._refused_tokens.get(person, ("", 0.0))
         if not value or at + REFUSED_SECONDS <= self._access.monotonic():
             return False
         token = self.find_cached(TokenSubject(person))
@@ -191,7 +191,7 @@ class TokenSource:
         self._cache.forget(person)
         self._failures.forget(person)
         self._extra_scopes.pop(person, None)
-        self._refused.pop(person, None)
+        self._refused_tokens.pop(person, None)
         if not isinstance(self._grants, GrantFailed):
             self._grants.forget(person)
         for key in [key for key in self._pending if key[0] == person]:
@@ -217,7 +217,7 @@ class TokenSource:
         has a token here, a token is being requested, or earlier tokens are `in_use` by open sessions with the server.
         Raises GrantStoreError if the store cannot be read; the method should then be called again.
         """
-        in_use = in_use or person in self._refused
+        in_use = in_use or person in self._refused_tokens
         if not in_use and self._cache.entry(person) is None and all(key[0] != person for key in self._pending):
             self._failures.forget(person)
             return

@@ -59,7 +59,7 @@ class ChatCompressor:
         self.model = config.model
         self._api = guarded_api(config, seconds=config.seconds, max_bytes=MAX_ANSWER_BYTES)
         self._counts = counts
-        self._compressed: OrderedDict[bytes, dict[str, str]] = OrderedDict()
+        self._cached_texts: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._cached_bytes = 0
         self._running = 0
         self._failed_at = float("-inf")
@@ -73,9 +73,9 @@ class ChatCompressor:
         source. Raises CompressionFailed.
         """
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
-        compressed = self._compressed.get(key)
+        compressed = self._cached_texts.get(key)
         if compressed is not None:
-            self._compressed.move_to_end(key)
+            self._cached_texts.move_to_end(key)
             self._counts.count_compression("cache")
             return compressed
         try:
@@ -125,11 +125,11 @@ class ChatCompressor:
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:
-        previous = self._compressed.pop(key, None)  # an equal request may have finished during this request
-        self._compressed[key] = texts
+        previous = self._cached_texts.pop(key, None)  # an equal request may have finished during this request
+        self._cached_texts[key] = texts
         self._cached_bytes += _size(texts) - (_size(previous) if previous is not None else 0)
         while self._cached_bytes > self._max_cached_bytes:
-            _, oldest = self._compressed.popitem(last=False)
+            _, oldest = self._cached_texts.popitem(last=False)
             self._cached_bytes -= _size(oldest)
 
 

@@ -151,7 +151,7 @@ class ToolVectors:
         """Number of vectors that were made since the start."""
         self._push = push
         self._stored = stored
-        self._new: dict[str, VectorText] = {}
+        self._new_texts: dict[str, VectorText] = {}
         """Texts in `_pending` for which `stored` has not been called yet, by key of the tool."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
@@ -187,7 +187,7 @@ class ToolVectors:
         """
         self._pending.update(texts)
         if self._stored is not None:
-            self._new.update(texts)
+            self._new_texts.update(texts)
         if self._bytes > self._limit:
             self._sweep(current)
         if self._pending and (self._task is None or self._task.done()):
@@ -220,13 +220,13 @@ class ToolVectors:
 
     async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
         """Load those vectors of new tools that an earlier run of the gateway has stored."""
-        while self._new:
-            piece = dict(islice(self._new.items(), STORED))
+        while self._new_texts:
+            piece = dict(islice(self._new_texts.items(), STORED))
             stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
             self._vectors.update(stored_vectors)
             self._bytes += sum(map(len, stored_vectors.values()))
             for tool in piece:
-                self._new.pop(tool, None)
+                self._new_texts.pop(tool, None)
             available = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
             if available:
                 await self._publish(available)
@@ -251,7 +251,7 @@ class ToolVectors:
             )
             self._full = True
             self._pending.clear()
-            self._new.clear()
+            self._new_texts.clear()
 
     async def aclose(self) -> None:
         """Cancel the task and the embedder's work."""

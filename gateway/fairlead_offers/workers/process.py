@@ -41,9 +41,9 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """Number of jobs that were sent to the process."""
         self.timer: asyncio.TimerHandle | None = None
         """Timer by which the pool ends the process after a long idle time."""
-        self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._exit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answer: asyncio.Future[None] | None = None
-        self._received: list[bytes] = []
+        self._received_pieces: list[bytes] = []
         self._size = 0
         self._length = 0
         """Length in bytes of the answer that is being received; 0: not known yet."""
@@ -61,17 +61,17 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     async def do(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         """Run a job. Returns the mark of the answer, and its parts. Raises NotDone, or Ended if the process ended."""
-        if self._exited.done():
+        if self._exit.done():
             raise Ended("the worker process ended")
         self.pieces += 1
-        self._received = []
+        self._received_pieces = []
         self._size = 0
         self._length = 0
         self._answer = asyncio.get_running_loop().create_future()
         self._input.write(LENGTH.pack(len(job) + 1 + sum(map(len, work))) + job.encode() + b"\n")
         self._input.writelines(work)
         await self._answer
-        first, *rest = self._received
+        first, *rest = self._received_pieces
         parts: list[Part] = [memoryview(first)[HEAD:], *rest]
         if first[LENGTH.size : HEAD] == b"-":
             raise NotDone(b"".join(parts).decode("utf-8", "replace"))
@@ -81,7 +81,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """Kill the process, and wait for its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        await self._exited
+        await self._exit
         self._process.close()
 
     # asyncio.SubprocessProtocol
@@ -94,12 +94,12 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         answer = self._answer
         if answer is None or answer.done():  # the task that waited for the answer was cancelled
             return
-        self._received.append(data)
+        self._received_pieces.append(data)
         self._size += len(data)
         if not self._length and self._size >= HEAD:
-            if len(self._received) > 1:
-                self._received = [b"".join(self._received)]
-            self._length = LENGTH.size + LENGTH.unpack_from(self._received[0])[0]
+            if len(self._received_pieces) > 1:
+                self._received_pieces = [b"".join(self._received_pieces)]
+            self._length = LENGTH.size + LENGTH.unpack_from(self._received_pieces[0])[0]
         if self._length and self._size >= self._length:
             answer.set_result(None)
 
@@ -107,8 +107,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         self._fail()
 
     def process_exited(self) -> None:
-        if not self._exited.done():
-            self._exited.set_result(None)
+        if not self._exit.done():
+            self._exit.set_result(None)
         self._fail()
 
     def _fail(self) -> None:

@@ -68,7 +68,7 @@ class RoutedTurns:
         self._metrics = metrics
         self._bounds = bounds
         self._waiting: deque[UserTurn] = deque()
-        self._continued: list[UserTurn] = []
+        self._continued_turns: list[UserTurn] = []
         """Turns of speech that are answered together with the next turn, because the user continued to speak."""
         self._answering: list[UserTurn] = []
         """Turns that the engine is answering."""
@@ -109,7 +109,7 @@ class RoutedTurns:
     @property
     def busy(self) -> bool:
         """Whether a turn waits for an answer, or is being answered."""
-        return self.working or bool(self._waiting or self._continued)
+        return self.working or bool(self._waiting or self._continued_turns)
 
     @property
     def room(self) -> int:
@@ -241,9 +241,9 @@ class RoutedTurns:
             await self._read_words(turn)
         except Exception:
             log.exception("A Gemini Live session keeps its tier, because the words of a turn could not be read")
-        turns, self._continued = [*self._continued, turn], []
+        turns, self._continued_turns = [*self._continued_turns, turn], []
         if self._user_continues(turns):
-            self._continued = turns
+            self._continued_turns = turns
             return
         was_answered = True
         try:
@@ -255,7 +255,7 @@ class RoutedTurns:
             if was_answered:
                 self._release(turns)
             else:
-                self._continued = turns
+                self._continued_turns = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
         self._size -= sum(turn.size for turn in turns)
@@ -266,7 +266,7 @@ class RoutedTurns:
         turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
-        continues = self._tier_chosen or any(each.words for each in self._continued)
+        continues = self._tier_chosen or any(each.words for each in self._continued_turns)
         self._turn_number += not continues
         self._tier_chosen = False
         await self._choose_tier(f" {turn.words}" if continues else turn.words, final=True, continues=continues)

@@ -31,12 +31,12 @@ class LiveTurns:
         """Whether the newest handle covers the whole session, except for later input of the client, which can be sent
         again."""
         self._transcribed_at: float | None = None
-        self._unanswered: dict[str, None] = {}
+        self._unanswered_ids: dict[str, None] = {}
 
     @property
     def busy(self) -> bool:
         """Whether the model is answering, a marked turn is in progress, or a call has no result yet."""
-        return self.answering or self.in_marked_turn or bool(self._unanswered)
+        return self.answering or self.in_marked_turn or bool(self._unanswered_ids)
 
     def idle(self, now: float) -> bool:
         """Whether the user and the model are silent, and no call waits for its result."""
@@ -75,15 +75,15 @@ class LiveTurns:
     def add_calls(self, ids: Iterable[str]) -> None:
         """Add calls that the model made, whether of the client's or the gateway's tools."""
         self.handle_current = False
-        self._unanswered |= dict.fromkeys(ids)
-        while len(self._unanswered) > MAX_CALLS:
-            del self._unanswered[next(iter(self._unanswered))]
+        self._unanswered_ids |= dict.fromkeys(ids)
+        while len(self._unanswered_ids) > MAX_CALLS:
+            del self._unanswered_ids[next(iter(self._unanswered_ids))]
 
     def finish_calls(self, ids: Iterable[str]) -> None:
         """Remove calls that got a result or were cancelled."""
         self.handle_current = False
         for ident in ids:
-            self._unanswered.pop(ident, None)
+            self._unanswered_ids.pop(ident, None)
 
     def on_handle(self, handle: str, *, resumable: bool) -> None:
         """Record a handle. A handle that the provider sends during a turn is not `resumable`."""

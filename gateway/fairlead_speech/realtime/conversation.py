@@ -63,7 +63,7 @@ class ResponseState:
         """Whether the gateway has to request a response as soon as that is possible."""
         self._covered = False
         """Whether a response that takes all outputs into account was created after the gateway's last request."""
-        self._unconfirmed: set[str] = set()
+        self._unconfirmed_ids: set[str] = set()
         """Ids of the items of outputs that the provider has neither added nor refused yet."""
 
     @property
@@ -98,7 +98,7 @@ class ResponseState:
         self.requested = self.gateway_requested = False
         if self.creates_response:
             self.speaking = False
-        self._covered = not self._unconfirmed
+        self._covered = not self._unconfirmed_ids
         if self._covered:
             self._request_needed = False
 
@@ -114,11 +114,11 @@ class ResponseState:
 
     def add_output(self, item: str) -> None:
         """Record that an output was sent to the provider. `item`: id of the output's item."""
-        self._unconfirmed.add(item)
+        self._unconfirmed_ids.add(item)
 
     def confirm_output(self, item: str) -> None:
         """Record that the provider added the item of an output, or refused it."""
-        self._unconfirmed.discard(item)
+        self._unconfirmed_ids.discard(item)
 
     def claim_request(self) -> bool:
         """Return whether the gateway must send `response.create` now. If so, record that a response is requested."""

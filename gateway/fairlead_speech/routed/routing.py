@@ -69,7 +69,7 @@ class RoutedSession:
         """Whether the engine's conversation contains the words of the last turn."""
         self._speech_stopped = False
         """Whether the provider's detection, not the client, ended the turn that is committed next."""
-        self._untranscribed: str | None = None
+        self._untranscribed_item: str | None = None
         """Id of the item of the last turn of speech while its transcript is missing; else None."""
         self._pending_request: bytes | None = None
         """The client's `response.create` that waits for the transcript; empty if a response without such a request
@@ -159,7 +159,7 @@ class RoutedSession:
             # answer
             await answerer.take_client_event(event)
             return None
-        if self._untranscribed is not None and self._config.routes:
+        if self._untranscribed_item is not None and self._config.routes:
             if self._pending_request is None:
                 self._start_deadline()
             # the request takes the place of the response that the end of speech would have created, because a turn has
@@ -246,7 +246,7 @@ class RoutedSession:
 
     async def _on_committed(self, event: Event) -> None:
         by_provider, self._speech_stopped = self._speech_stopped, False
-        self._untranscribed = text(event, "item_id")
+        self._untranscribed_item = text(event, "item_id")
         self._unanswered = True
         self._engine_has_words = False
         if by_provider and self._config.answers_speech and not self._session.creates_response:
@@ -257,7 +257,7 @@ class RoutedSession:
     async def _on_transcription(self, kind: str, event: Event) -> None:
         """Handle an event about a transcript. The words decide the turn's tier, and the tier decides who answers."""
         ended = kind.endswith(("completed", "failed"))
-        is_last_turn = text(event, "item_id") == self._untranscribed
+        is_last_turn = text(event, "item_id") == self._untranscribed_item
         if kind.endswith("completed") and text(event, "transcript").strip():
             self._items.copy_to_engine(text(event, "item_id"), "user", text(event, "transcript"))
             self._engine_has_words = self._engine_has_words or is_last_turn
@@ -288,7 +288,7 @@ class RoutedSession:
         """
         self._cancel_deadline()
         self._unanswered = self._unanswered and self._pending_request is None
-        request, self._pending_request, self._untranscribed = self._pending_request, None, None
+        request, self._pending_request, self._untranscribed_item = self._pending_request, None, None
         if request is None:
             return
         if self._answerer.active:  # by the client's settings, speech does not interrupt an answer

@@ -93,7 +93,7 @@ class Handlers:
         self._quiet = asyncio.Event()
         """Set when the last running handler returns."""
         self._closed = False
-        self._warned: dict[str, float] = {}
+        self._warning_times: dict[str, float] = {}
         """Time of the last warning about each tool, by `clock`."""
         self.threads = Threads(threads, f"{SERVER} tools")
         self.running: set[_Handler] = set()
@@ -136,8 +136,8 @@ class Handlers:
     def warn_of_blocking(self, name: str, seconds: float) -> None:
         """Log that an `async` handler blocked the event loop, at most once per WARN_SECONDS and tool."""
         now = self._clock()
-        if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
-            self._warned[name] = now
+        if now - self._warning_times.get(name, -WARN_SECONDS) >= WARN_SECONDS:
+            self._warning_times[name] = now
             log.warning(
                 "The async custom tool %s blocked the whole gateway for %.0f ms: move blocking code into a function "
                 "without async, because such a function runs in a thread",

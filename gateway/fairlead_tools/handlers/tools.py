@@ -36,18 +36,18 @@ class CustomTools:
     """Registry of the custom tools of one gateway, by name."""
 
     def __init__(self) -> None:
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared_tools: dict[str, Prepared] = {}
         self.problems = 0
         """Number of modules and tools that could not be registered."""
 
     def __len__(self) -> int:
-        return len(self._prepared)
+        return len(self._prepared_tools)
 
     def __iter__(self) -> Iterator[Prepared]:
-        return iter(self._prepared.values())
+        return iter(self._prepared_tools.values())
 
     def get(self, name: str) -> Prepared | None:
-        return self._prepared.get(name)
+        return self._prepared_tools.get(name)
 
     def add(self, tool: CustomTool | Callable[..., Any]) -> Prepared:
         """Register a `CustomTool`, or a function that may be marked by `tool.tool`.
@@ -63,9 +63,9 @@ class CustomTools:
             prepared = prepare(name, wanted)
         except BadTool as error:
             raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
-        if name in self._prepared:
+        if name in self._prepared_tools:
             raise BadTool(f"the tool {name!r} cannot be published: another tool has this name")
-        self._prepared[name] = prepared
+        self._prepared_tools[name] = prepared
         return prepared
 
     def register(
@@ -87,7 +87,7 @@ class CustomTools:
 
     def remove(self, name: str) -> None:
         """Remove a tool. Raises KeyError."""
-        del self._prepared[name]
+        del self._prepared_tools[name]
 
     def catalog(self, namespace: str, *, now: datetime | None = None) -> Catalog:
         """Make the catalog document of the registered tools.

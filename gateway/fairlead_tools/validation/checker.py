@@ -46,7 +46,7 @@ class Checker:
         "_heights",
         "_make_plain",
         "_max_bytes",
-        "_plain",
+        "_plain_validator",
         "_simple_bytes",
         "_slow",
         "unchecked",
@@ -63,7 +63,7 @@ class Checker:
         self._fits = fast.is_valid
         self._heights = heights
         self._make_plain = without_patterns
-        self._plain: Validator | None = None
+        self._plain_validator: Validator | None = None
         """Validator without patterns, for large values; made on demand."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
@@ -143,9 +143,9 @@ class Checker:
         return (self._fast if size <= self._max_bytes else self._without_patterns()), size * weight <= MAX_EXPLAINED
 
     def _without_patterns(self) -> Validator:
-        if self._plain is None:
-            self._plain = self._make_plain()
-        return self._plain
+        if self._plain_validator is None:
+            self._plain_validator = self._make_plain()
+        return self._plain_validator
 
 
 def height_of(value: Any, most: int) -> int:

@@ -58,7 +58,7 @@ class ToolCheck:
     __slots__ = (
         "__weakref__",
         "_checks",
-        "_compiled",
+        "_compiled_checks",
         "_output",
         "declares_output",
         "definition",
@@ -75,7 +75,7 @@ class ToolCheck:
         self.name = name
         self.declares_output = b'"outputSchema"' in definition
         """Whether the definition has an `outputSchema`; otherwise `result` finds no errors."""
-        self._compiled = False
+        self._compiled_checks = False
         self.of_arguments: Checker | None = None
         """Checker of arguments; None if there is nothing to check or the schemas are not compiled."""
         self._output: Checker | None = None
@@ -83,7 +83,7 @@ class ToolCheck:
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
         """Return the errors in the arguments of a call (raw JSON object or None), one per line; None if there are no
         errors."""
-        if not self._compiled:
+        if not self._compiled_checks:
             self._checks.compile(self)
         return None if self.of_arguments is None else self.of_arguments.argument_errors(arguments)
 
@@ -91,7 +91,7 @@ class ToolCheck:
         """Return the errors in the `structuredContent` of a raw result, one per line; None if there are no errors. Must
         only be called for results without `isError`.
         """
-        if not self._compiled:
+        if not self._compiled_checks:
             self._checks.compile(self)
         checker = self._output
         if checker is None:
@@ -116,14 +116,14 @@ class ToolCheck:
     # Called by Checks
 
     def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
-        self._compiled = True
+        self._compiled_checks = True
         self.of_arguments = of_input
         self._output = of_output
 
     def give_back(self) -> int:
         """Drop the compiled schemas and return the number of values that they left unchecked."""
         unchecked = self.unchecked
-        self._compiled = False
+        self._compiled_checks = False
         self.of_arguments = None
         self._output = None
         return unchecked
@@ -140,11 +140,11 @@ class Checks:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._checks: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
-        self._compiled: OrderedDict[str, ToolCheck] = OrderedDict()
+        self._compiled_checks: OrderedDict[str, ToolCheck] = OrderedDict()
         """Checks with compiled schemas, by hash of the definition, in the order in which they were compiled."""
         self._large: list[ToolCheck] = []
         """Checks that the next call of `large` returns."""
-        self._reported: OrderedDict[str, None] = OrderedDict()
+        self._reported_hashes: OrderedDict[str, None] = OrderedDict()
         """Hashes of definitions whose unusable parts were logged, oldest first."""
         self._unchecked = 0
         """Number of values that were left unchecked by checks whose compiled schemas were dropped later."""
@@ -181,12 +181,12 @@ class Checks:
     @property
     def compiled_now(self) -> int:
         """Number of cached definitions."""
-        return len(self._compiled)
+        return len(self._compiled_checks)
 
     @property
     def unchecked(self) -> int:
         """Number of values that were not checked, because they were too large, too deep or not decodable."""
-        return self._unchecked + sum(check.unchecked for check in list(self._compiled.values()))
+        return self._unchecked + sum(check.unchecked for check in list(self._compiled_checks.values()))
 
     def count_mismatch(self, server: str) -> None:
         """Count a result that does not fit its tool's outputSchema."""
@@ -205,20 +205,20 @@ class Checks:
             self._keep(check)
 
     def _keep(self, check: ToolCheck) -> None:
-        self._reported[check.key] = None
-        if len(self._reported) > MAX_REPORTED:
-            self._reported.popitem(last=False)
-        if check.key not in self._compiled:
+        self._reported_hashes[check.key] = None
+        if len(self._reported_hashes) > MAX_REPORTED:
+            self._reported_hashes.popitem(last=False)
+        if check.key not in self._compiled_checks:
             self._bytes += len(check.definition)
-        self._compiled[check.key] = check
-        while self._bytes > self._max_bytes and len(self._compiled) > 1:
-            _, oldest = self._compiled.popitem(last=False)
+        self._compiled_checks[check.key] = check
+        while self._bytes > self._max_bytes and len(self._compiled_checks) > 1:
+            _, oldest = self._compiled_checks.popitem(last=False)
             self._bytes -= len(oldest.definition)
             self._unchecked += oldest.give_back()
 
     def _checker(self, check: ToolCheck, what: str, raw: Raw | UnsetType, *, of_objects: bool) -> Checker | None:
         made = Compiled(None) if raw is UNSET else compile_schema(raw, of_objects=of_objects)
-        if check.key not in self._reported:
+        if check.key not in self._reported_hashes:
             for part in made.left_out:
                 self.left_out[part.reason] = self.left_out.get(part.reason, 0) + 1
                 log.warning(

@@ -24,7 +24,7 @@ class ProbeBudget:
     def __init__(self) -> None:
         self._balanced_at: dict[str, float] = {}
         """Time at which each tool's previous probes will have taken exactly their share."""
-        self._last: dict[str, float] = {}
+        self._last_durations: dict[str, float] = {}
         """Duration of each tool's last probe in seconds."""
         self._running: set[str] = set()
 
@@ -37,8 +37,10 @@ class ProbeBudget:
         balanced_at = max(began, self._balanced_at.get(tool, began)) + seconds / SHARE
         self._running.discard(tool)
         self._balanced_at = {probed: until for probed, until in self._balanced_at.items() if until > began}
-        self._last = {probed: last for probed, last in self._last.items() if probed in self._balanced_at}
-        self._balanced_at[tool], self._last[tool] = balanced_at, seconds
+        self._last_durations = {
+            probed: last for probed, last in self._last_durations.items() if probed in self._balanced_at
+        }
+        self._balanced_at[tool], self._last_durations[tool] = balanced_at, seconds
 
     def free_at(self, tool: str) -> float:
         """Earliest time of the tool's next probe."""
@@ -46,7 +48,7 @@ class ProbeBudget:
             return math.inf
         if tool not in self._balanced_at:
             return 0.0
-        return self._balanced_at[tool] - max(0.0, AHEAD_S - self._last[tool]) / SHARE
+        return self._balanced_at[tool] - max(0.0, AHEAD_S - self._last_durations[tool]) / SHARE
 
     def is_settled(self, now: float) -> bool:
         """Whether no probe is running and no tool has exceeded its share, so that this object may be dropped."""

@@ -223,8 +223,8 @@ class _ProbedServer:
             samples=probe_set.samples,
             budget=self._budget,
         )
-        self._reported: ConditionVerdict | None = None
-        self._measured: frozenset[str] | None = None
+        self._reported_verdict: ConditionVerdict | None = None
+        self._measured_tools: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
         if probe_set.plan.probes:
             self.task = asyncio.create_task(self._run(credential, previous), name=f"probes of {key}")
@@ -306,11 +306,11 @@ class _ProbedServer:
         verdict = self.schedule.verdict()
         if verdict is None:
             return
-        if self._measured != self.schedule.measured_tools:
-            self._measured = self.schedule.measured_tools
-            self._shared.observer.take_probed_tools(self._key, self._measured)
-        if self._reported != verdict:
-            self._reported = verdict
+        if self._measured_tools != self.schedule.measured_tools:
+            self._measured_tools = self.schedule.measured_tools
+            self._shared.observer.take_probed_tools(self._key, self._measured_tools)
+        if self._reported_verdict != verdict:
+            self._reported_verdict = verdict
             self._shared.on_condition_change(self._key)
 
     async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeResult:

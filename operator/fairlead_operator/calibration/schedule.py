@@ -104,7 +104,7 @@ class ProbeSchedule:
         self._round_due = now
         self._pending: dict[str, _PendingProbes] = {}
         self._probes = {probe.tool: probe for probe in plan.probes}
-        self._hidden: dict[str, _HiddenTool] = {}
+        self._hidden_tools: dict[str, _HiddenTool] = {}
         self._outcomes: dict[str, ProbeOutcome] = {}
         self._round_trips: list[float] = []
 
@@ -116,16 +116,16 @@ class ProbeSchedule:
         `hidden` are the tools that a tier hides, each with the milliseconds within which a probe has to succeed.
         """
         watched = hidden.keys() & self.measured_tools
-        for tool in self._hidden.keys() - watched:
-            del self._hidden[tool]
+        for tool in self._hidden_tools.keys() - watched:
+            del self._hidden_tools[tool]
         for tool in watched:
-            self._hidden.setdefault(tool, _HiddenTool(now, now + WATCH_S))
-        times = [self._due_at(tool) for tool in self._hidden]
+            self._hidden_tools.setdefault(tool, _HiddenTool(now, now + WATCH_S))
+        times = [self._due_at(tool) for tool in self._hidden_tools]
         times += [self._budget.free_at(tool) for tool in self._pending] or [self._round_due]
         return min(times, default=math.inf) - now
 
     def _due_at(self, tool: str) -> float:
-        return max(self._hidden[tool].due, self._budget.free_at(tool))
+        return max(self._hidden_tools[tool].due, self._budget.free_at(tool))
 
     def next_in_round(self, now: float) -> PlannedProbe | None:
         """The probe of the current round that is due now, or None. Begins a round when one is due.
@@ -140,7 +140,7 @@ class ProbeSchedule:
 
     def next_hidden(self, now: float) -> PlannedProbe | None:
         """The probe of a hidden tool that is due now, or None."""
-        due = [(self._due_at(tool), tool) for tool in self._hidden]
+        due = [(self._due_at(tool), tool) for tool in self._hidden_tools]
         due = [(at, tool) for at, tool in due if at <= now]
         return self._probes[min(due)[1]] if due else None
 
@@ -161,7 +161,7 @@ class ProbeSchedule:
     def take_hidden_outcome(self, probe: PlannedProbe, outcome: ProbeOutcome, limit_ms: float, now: float) -> None:
         """Record the outcome of a hidden tool's probe. `limit_ms` is the limit of the tier that hides the tool."""
         self._outcomes[probe.tool] = outcome
-        hidden_tool = self._hidden[probe.tool]
+        hidden_tool = self._hidden_tools[probe.tool]
         in_time = outcome.measured is AttemptOutcome.OK and outcome.duration_ms <= limit_ms
         hidden_tool.confirms = hidden_tool.confirms + 1 if in_time else 0
         is_confirming = 0 < hidden_tool.confirms <= MAX_CONFIRMS

@@ -91,7 +91,7 @@ class Discoverer:
         self._monotonic = clocks.monotonic
         self._rng = clocks.rng
         self._states: dict[ServerKey, DiscoveryState] = {}
-        self._requested: set[ServerKey] = set()
+        self._requested_servers: set[ServerKey] = set()
         """Servers with a requested refresh that have no `DiscoveryState` yet."""
         self._user_listings: dict[ServerKey, UserListing] = {}
         """Newest listing of each server that a gateway read with a user's token, until the next reconcile."""
@@ -126,8 +126,8 @@ class Discoverer:
             self._cancel(state)
             self._connector.end_shared_process(key)
             state = self._states[key] = self._carry_over(state, target)
-            state.refresh_requested = state.refresh_requested or key in self._requested
-            self._requested.discard(key)
+            state.refresh_requested = state.refresh_requested or key in self._requested_servers
+            self._requested_servers.discard(key)
         state.awaits_comparison = await_comparison
         self._take_user_listing(key, state)
         if state.task is None and self.until_due(state) <= 0:
@@ -176,7 +176,7 @@ class Discoverer:
         """Drop a server's state. A requested refresh fails with `why`, or keeps waiting if `why` is empty."""
         state = self._states.get(key)
         if state is not None and (state.refresh_requested or state.requested_at):
-            self._requested.add(key)
+            self._requested_servers.add(key)
         self._drop_state(key)
         self._fail_refresh(key, why)
 
@@ -254,7 +254,7 @@ class Discoverer:
         """
         state = self._states.get(key)
         if state is None:
-            self._requested.add(key)
+            self._requested_servers.add(key)
             self._on_result(key)
             return
         state.refresh_requested = True
@@ -270,7 +270,7 @@ class Discoverer:
 
     def forget(self, key: ServerKey) -> None:
         """Drop everything about a deleted server."""
-        self._requested.discard(key)
+        self._requested_servers.discard(key)
         self._user_listings.pop(key, None)
         self._failed_refreshes.pop(key, None)
         if self._apis is not None:
@@ -278,8 +278,8 @@ class Discoverer:
         self._drop_state(key)
 
     def _fail_refresh(self, key: ServerKey, why: str) -> None:
-        if why and key in self._requested:
-            self._requested.discard(key)
+        if why and key in self._requested_servers:
+            self._requested_servers.discard(key)
             self._failed_refreshes[key] = Refreshed(at=self._timestamp(), failure=why)
 
     def _drop_state(self, key: ServerKey) -> None:

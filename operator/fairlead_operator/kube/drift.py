@@ -112,7 +112,7 @@ class DriftRepairs:
         self._on_repair = on_repair
         self._repairs: dict[WriteTarget, _Repairs] = {}
         """Repairs of objects that were repaired within the last `CALM_S` seconds."""
-        self._written: dict[WriteTarget, tuple[int, str]] = {}
+        self._last_writes: dict[WriteTarget, tuple[int, str]] = {}
         """Hash of each object's last write, and its time by the API server."""
 
     def __repr__(self) -> str:
@@ -133,14 +133,14 @@ class DriftRepairs:
 
         `before` are the writers of the replaced object. Raises what `send` raises.
         """
-        last, own_at = self._written.get(target, (None, ""))
+        last, own_at = self._last_writes.get(target, (None, ""))
         is_repair = last == hash(content)
         if is_repair and self.postpone(target, wake):
             return None
         answer = await send()
         if is_repair:
             self.count_repair(target, before.since(own_at) if before is not None else "", wake, owner)
-        self._written[target] = hash(content), Writers.of(answer, target.subresource).own_at
+        self._last_writes[target] = hash(content), Writers.of(answer, target.subresource).own_at
         return answer
 
     def seconds_until_repair(self, target: WriteTarget) -> float:
@@ -204,7 +204,7 @@ class DriftRepairs:
     def forget(self, targets: Collection[WriteTarget]) -> None:
         """Forget the writes and repairs of objects that are no longer wanted."""
         for target in targets:
-            self._written.pop(target, None)
+            self._last_writes.pop(target, None)
             self._drop(target)
 
     def close(self) -> None:

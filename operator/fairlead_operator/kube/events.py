@@ -50,10 +50,10 @@ class Events:
         self._instance = instance
         self._quiet = quiet
         self._monotonic = monotonic
-        self._posted: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
+        self._post_times: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
         """Monotonic times at which each Event was posted, by the UID of its resource and its announcement."""
-        self._last: dict[str, Announcement] = {}
-        """Last announcement about each resource in `_posted`, by UID."""
+        self._last_announcements: dict[str, Announcement] = {}
+        """Last announcement about each resource in `_post_times`, by UID."""
 
     async def post(self, resource: Resource, announcement: Announcement) -> None:
         """Post an Event, unless it is a repetition. Never raises."""
@@ -88,13 +88,13 @@ class Events:
 
     def _should_post(self, uid: str, announcement: Announcement) -> bool:
         now, event = self._monotonic(), (uid, announcement)
-        times = [posted_at for posted_at in self._posted.get(event, ()) if now - posted_at < self._quiet]
-        if len(times) >= REPEATS or (times and self._last.get(uid) == announcement):
+        times = [posted_at for posted_at in self._post_times.get(event, ()) if now - posted_at < self._quiet]
+        if len(times) >= REPEATS or (times and self._last_announcements.get(uid) == announcement):
             return False
-        self._posted[event] = [*times, now]
-        self._posted.move_to_end(event)
-        self._last[uid] = announcement
-        while len(self._posted) > REMEMBERED:
-            (oldest_uid, _), _ = self._posted.popitem(last=False)
-            self._last.pop(oldest_uid, None)
+        self._post_times[event] = [*times, now]
+        self._post_times.move_to_end(event)
+        self._last_announcements[uid] = announcement
+        while len(self._post_times) > REMEMBERED:
+            (oldest_uid, _), _ = self._post_times.popitem(last=False)
+            self._last_announcements.pop(oldest_uid, None)
         return True

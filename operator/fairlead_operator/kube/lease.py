@@ -57,7 +57,7 @@ class Expiry:
 
     def __init__(self, duration: float) -> None:
         self._duration = duration
-        self._seen: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
+        self._observations: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
         """Last seen holder and renewal of each lease, and when they changed; the key is namespace and name."""
 
     def has_expired(self, lease: Json, now: float) -> bool:
@@ -65,12 +65,12 @@ class Expiry:
         metadata, spec = lease["metadata"], lease.get("spec") or {}
         key = (metadata["namespace"], metadata["name"])
         if not spec.get("holderIdentity"):
-            self._seen.pop(key, None)
+            self._observations.pop(key, None)
             return True
         current = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
-        previous, since = self._seen.get(key, ((), now))
+        previous, since = self._observations.get(key, ((), now))
         if previous != current:
-            self._seen[key] = current, now
+            self._observations[key] = current, now
             return False
         return now - since >= float(spec.get("leaseDurationSeconds") or self._duration)
 

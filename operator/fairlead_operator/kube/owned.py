@@ -129,10 +129,10 @@ class Owned:
         self.stores: dict[Kind, ObjectStore[ObservedObject]] = {
             kind: ObjectStore(_observe, partial(self._on_change, kind)) for kind in kinds
         }
-        self._applied: dict[tuple[Kind, ServerKey], _Applied] = {}
+        self._applied_objects: dict[tuple[Kind, ServerKey], _Applied] = {}
 
     def __repr__(self) -> str:
-        return f"<Owned {self.stores} applied={len(self._applied)}>"
+        return f"<Owned {self.stores} applied={len(self._applied_objects)}>"
 
     def last_seen(self, kind: Kind, namespace: str, name: str) -> ObservedObject | None:
         """The object as last seen; None if it does not exist."""
@@ -146,7 +146,7 @@ class Owned:
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         store, key = self.stores[kind], ServerKey(namespace, name)
         wanted = hashlib.sha256(_encode(manifest)).hexdigest()
-        seen, applied = store.get(key), self._applied.get((kind, key))
+        seen, applied = store.get(key), self._applied_objects.get((kind, key))
         is_repetition = applied is not None and applied.wanted == wanted
         if is_repetition and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
             return
@@ -158,7 +158,7 @@ class Owned:
         answer = await self._apply_exactly(kind, manifest, exists=seen is not None)
         store.put(answer)
         after = _observe(answer)
-        self._applied[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
+        self._applied_objects[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
         if seen is not None and seen.fingerprint == after.fingerprint:
             return  # other clients only added members, which the apply kept: this was not a repair
         logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
@@ -182,7 +182,7 @@ class Owned:
             self._forget(kind, server)
 
     def _forget(self, kind: Kind, key: ServerKey) -> None:
-        self._applied.pop((kind, key), None)
+        self._applied_objects.pop((kind, key), None)
         self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
     async def _apply_exactly(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:

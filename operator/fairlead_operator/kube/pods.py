@@ -132,14 +132,14 @@ class PodWarnings:
 
     def __init__(self, changed: Callable[[ServerKey], None]) -> None:
         self._changed = changed
-        self._last: OrderedDict[ServerKey, PodWarning] = OrderedDict()
+        self._last_warnings: OrderedDict[ServerKey, PodWarning] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._last)
+        return len(self._last_warnings)
 
     def last_warning(self, pod: ServerKey, uid: str) -> PodWarning | None:
         """The last warning about the pod with that UID; None without a warning."""
-        warning = self._last.get(pod)
+        warning = self._last_warnings.get(pod)
         return warning if warning is not None and warning.uid == uid else None
 
     def replace(self, objects: Sequence[Json], version: str) -> None:
@@ -152,16 +152,16 @@ class PodWarnings:
         warning = pod_warning(item)
         if warning is None:
             return
-        earlier = self._last.get(warning.pod)
+        earlier = self._last_warnings.get(warning.pod)
         if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
             return
         is_repetition = earlier is not None and warning.repeats(earlier)
         if earlier is not None and is_repetition:  # keep its text, so that a repetition causes no write of a status
             warning = dataclasses.replace(earlier, last=warning.last)
-        self._last[warning.pod] = warning
-        self._last.move_to_end(warning.pod)
-        if len(self._last) > MOST_WARNINGS:
-            self._last.popitem(last=False)
+        self._last_warnings[warning.pod] = warning
+        self._last_warnings.move_to_end(warning.pod)
+        if len(self._last_warnings) > MOST_WARNINGS:
+            self._last_warnings.popitem(last=False)
         if not is_repetition:
             self._changed(warning.pod)
 

@@ -102,7 +102,7 @@ class Ledger:
         """Tools to decide about in the next round, in the order of their samples."""
         self._changing_with_time: dict[ToolKey, None] = {}
         """Tools to decide about in each round, because the passage of time alone may bring them back."""
-        self._uncompared: dict[int, set[ToolKey]] = {}
+        self._uncompared_tools: dict[int, set[ToolKey]] = {}
         """Tools whose new figures were not compared with the published ones yet, by shard."""
         self._early_samples: dict[ToolKey, deque[Sample]] = {}
         """The last samples of each tool that arrived before the tiers were read."""
@@ -192,7 +192,7 @@ class Ledger:
         for sample in ordered:
             record.observe(sample)
         self._pending[tool] = None
-        self._uncompared.setdefault(server_record.shard, set()).add(tool)
+        self._uncompared_tools.setdefault(server_record.shard, set()).add(tool)
         return True
 
     def set_probed(self, server: ServerKey, tools: Collection[str]) -> None:
@@ -251,7 +251,7 @@ class Ledger:
         Call `take_stored` after each write; a document that was not written is due again.
         """
         due = []
-        for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared}):
+        for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared_tools}):
             written_at = self._written_at.get(shard)
             old_enough = written_at is None or now - written_at >= self._figures_every
             if shard in self._due_now or (old_enough and self._figures_differ(shard)):
@@ -262,7 +262,7 @@ class Ledger:
         """Record that the document was stored."""
         for shards in (self._due_now, self._figures_due):
             shards.discard(state.shard)
-        self._uncompared.pop(state.shard, None)
+        self._uncompared_tools.pop(state.shard, None)
         if state.servers:
             self._written_at[state.shard] = now
         else:  # the empty document was deleted: its next figures are due without waiting for `figures_every`
@@ -368,7 +368,7 @@ class Ledger:
         """Whether a figure of the shard changed enough to be published; if not, it is compared again after new
         samples.
         """
-        for tool in self._uncompared.pop(shard, ()):
+        for tool in self._uncompared_tools.pop(shard, ()):
             server_record = self._servers.get(tool.server)
             record = server_record.records.get((tool.name, tool.environment)) if server_record is not None else None
             if server_record is None or record is None:

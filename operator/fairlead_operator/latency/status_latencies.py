@@ -23,7 +23,7 @@ class StatusLatencies:
 
     def __init__(self, every: float) -> None:
         self._every = every
-        self._shown: dict[ServerKey, LatencySummary] = {}
+        self._shown_summaries: dict[ServerKey, LatencySummary] = {}
         self._shown_at: dict[ServerKey, float] = {}
         self._pending: dict[ServerKey, LatencySummary] = {}
 
@@ -31,7 +31,7 @@ class StatusLatencies:
         """Record the published state of a server's slowest tool; None if no tool is measured."""
         self._shown_at.setdefault(server, now - self._every + min(SETTLE_S, self._every))
         summary = _summary(slowest)
-        if _differ(self._shown.get(server, LatencySummary()), summary):
+        if _differ(self._shown_summaries.get(server, LatencySummary()), summary):
             self._pending[server] = summary
         else:
             self._pending.pop(server, None)
@@ -40,18 +40,18 @@ class StatusLatencies:
         """Servers whose status has to show new figures now."""
         due = [key for key in self._pending if now - self._shown_at[key] >= self._every]
         for key in due:
-            self._shown[key] = self._pending.pop(key)
+            self._shown_summaries[key] = self._pending.pop(key)
             self._shown_at[key] = now
         return due
 
     def summary(self, server: ServerKey) -> LatencySummary | None:
         """Summary for the server's status; None if the status should not change."""
-        return self._shown.get(server)
+        return self._shown_summaries.get(server)
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
         for key in self._shown_at.keys() - set(alive):
-            self._shown.pop(key, None)
+            self._shown_summaries.pop(key, None)
             self._pending.pop(key, None)
             del self._shown_at[key]
 

@@ -89,7 +89,7 @@ class UnwrittenFiles:
         self._clock = clock
         self._files: dict[Path, tuple[float, str]] = {}
         """Each file, with the time and the reason of its last failure."""
-        self._reported: tuple[Path, str] | None = None
+        self._reported_problem: tuple[Path, str] | None = None
 
     def __repr__(self) -> str:
         return f"<UnwrittenFiles {len(self._files)}>"
@@ -126,8 +126,8 @@ class UnwrittenFiles:
 
     def _report(self) -> None:
         first = next(((file, why) for file, (_, why) in self._files.items()), None)
-        if first != self._reported:
-            self._reported = first
+        if first != self._reported_problem:
+            self._reported_problem = first
             self._on_change(first)
 
 

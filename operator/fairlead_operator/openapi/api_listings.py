@@ -72,9 +72,9 @@ class ApiListings:
         self._read = read
         self._egress = egress or Egress()
         self._resolve = resolve or resolve_by_dns
-        self._compiled: dict[ServerKey, _Compiled] = {}
+        self._compiled_documents: dict[ServerKey, _Compiled] = {}
         self._monotonic = monotonic
-        self._failed: set[ServerKey] = set()
+        self._failed_servers: set[ServerKey] = set()
         """APIs whose last listing failed."""
         self._read_slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
         self._failed_read_slots = asyncio.Semaphore(1)
@@ -82,22 +82,22 @@ class ApiListings:
 
     async def list(self, key: ServerKey, source: ApiSource) -> RawListing:
         """The tools of an API. Raises McpError."""
-        async with self._failed_read_slots if key in self._failed else self._read_slots:
+        async with self._failed_read_slots if key in self._failed_servers else self._read_slots:
             try:
                 listing = await self._list(key, source)
             except McpError:
-                self._failed.add(key)
+                self._failed_servers.add(key)
                 raise
-        self._failed.discard(key)
+        self._failed_servers.discard(key)
         return listing
 
     def forget(self, key: ServerKey) -> None:
         """Drop the state of a deleted server."""
-        self._compiled.pop(key, None)
-        self._failed.discard(key)
+        self._compiled_documents.pop(key, None)
+        self._failed_servers.discard(key)
 
     async def _list(self, key: ServerKey, source: ApiSource) -> RawListing:
-        before = self._compiled.get(key)
+        before = self._compiled_documents.get(key)
         if before is not None and (before.source != source or before.until <= self._monotonic()):
             before = None
         version = await self._read_if_changed(key, source, b"" if before is None else before.etag)
@@ -115,9 +115,9 @@ class ApiListings:
         except (DocumentRefused, DocumentUnusable) as error:
             problem = f"{source.location}: {error}" if isinstance(error, DocumentRefused) else str(error)
             until = self._monotonic() + REFUSED_SECONDS
-            self._compiled[key] = _Compiled(source, digest, version.etag, None, problem, until)
+            self._compiled_documents[key] = _Compiled(source, digest, version.etag, None, problem, until)
             raise DocumentUnusable(problem) from error
-        self._compiled[key] = _Compiled(source, digest, version.etag, await pack_listing(listing))
+        self._compiled_documents[key] = _Compiled(source, digest, version.etag, await pack_listing(listing))
         return listing
 
     async def _read_if_changed(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:

@@ -90,7 +90,7 @@ class PinnedDefinitions:
         self._on_held_back = on_held_back
         self._pins: dict[ServerKey, Pins] = {}
         """Last stored pins of each pinned server."""
-        self._scanned: dict[ServerKey, _Scanned] = {}
+        self._scan_results: dict[ServerKey, _Scanned] = {}
         """Result of the last scan of each server's definitions."""
         self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
         """Verdicts Approved (None for a server that is not pinned) and DefinitionsClean of each server."""
@@ -137,7 +137,7 @@ class PinnedDefinitions:
 
     async def drop(self, key: ServerKey) -> None:
         """Forget a deleted server and withdraw its pins. Raises PLATFORM_ERRORS."""
-        self._scanned.pop(key, None)
+        self._scan_results.pop(key, None)
         self._verdicts.pop(key, None)
         self._pending_approvals.forget(key)
         await self._forget_pins(key)
@@ -155,12 +155,12 @@ class PinnedDefinitions:
         again.
         """
         listing_hash = held_hash(listed)
-        scanned = self._scanned.get(key)
+        scanned = self._scan_results.get(key)
         if scanned is not None and scanned.hash == listing_hash:
             return scanned.findings, ()
         size = sum(memoryview(definition.definition).nbytes for definition in listed)
         findings = scan(listed) if size <= IN_THREAD else await asyncio.to_thread(scan, listed)
-        self._scanned[key] = _Scanned(listing_hash, findings)
+        self._scan_results[key] = _Scanned(listing_hash, findings)
         if not findings or (scanned is not None and scanned.findings == findings):
             return findings, ()
         verdict = cleanness.verdict(findings)

@@ -61,8 +61,8 @@ class Catalogs:
         self._documents = documents
         self._now = now
         self._on_changes = on_changes
-        self._last: dict[ServerKey, _PublishedVersion] = {}
-        self._retained: dict[ServerKey, _Retained] = {}
+        self._last_versions: dict[ServerKey, _PublishedVersion] = {}
+        self._retained_catalogs: dict[ServerKey, _Retained] = {}
 
     async def read(self, key: ServerKey, uid: str) -> Catalog | None:
         """Published catalog of the server with this UID; None if it is missing, unreadable, or of an earlier server."""
@@ -80,20 +80,20 @@ class Catalogs:
 
     def retain(self, catalog: Catalog) -> None:
         """Store a copy of a catalog whose server has not answered yet, to restore it if somebody deletes it."""
-        copy = self._retained.get(catalog.key)
+        copy = self._retained_catalogs.get(catalog.key)
         if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
             data = zlib.compress(encode(catalog), level=1)
-            self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
+            self._retained_catalogs[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
 
     def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
         """The copy of the server's catalog; None if there is none, or it is of an earlier server with this name."""
-        copy = self._retained.get(key)
+        copy = self._retained_catalogs.get(key)
         catalog = None if copy is None else decode(zlib.decompress(copy.data))
         return catalog if isinstance(catalog, Catalog) and catalog.uid == uid else None
 
     def release(self, key: ServerKey) -> None:
         """Drop the copy of the server's catalog, because the server has answered."""
-        self._retained.pop(key, None)
+        self._retained_catalogs.pop(key, None)
 
     async def names(self) -> Collection[str]:
         """Names of the stored documents."""
@@ -121,7 +121,7 @@ class Catalogs:
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         document = encode(catalog)
         blobs = await off_loop(len(document), pack, name, CATALOG, document, labels)
-        self._last[catalog.key] = _PublishedVersion(digest, catalog.updated_at)
+        self._last_versions[catalog.key] = _PublishedVersion(digest, catalog.updated_at)
         if not changed and await self._documents.holds(blobs):
             return catalog
         await self._documents.publish(blobs)
@@ -141,14 +141,14 @@ class Catalogs:
         """
         if stored is not None and same_content(stored, catalog):
             return stored.updated_at
-        last = self._last.get(catalog.key)
+        last = self._last_versions.get(catalog.key)
         if last is not None and last.digest == digest:
             return last.updated_at
         return self._now().isoformat(timespec="milliseconds")
 
     async def withdraw(self, key: ServerKey) -> bool:
         """Withdraw a server's catalog; return whether it existed."""
-        self._last.pop(key, None)
+        self._last_versions.pop(key, None)
         self.release(key)
         name = catalog_name(key)
         if name not in await self._documents.heads():

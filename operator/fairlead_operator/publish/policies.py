@@ -36,11 +36,11 @@ class PolicyStatuses:
         self._platform = platform
         self._now = now
         self._rules = Rules()
-        self._listed: dict[ServerKey, IndexedServer] = {}
+        self._listed_servers: dict[ServerKey, IndexedServer] = {}
         """Tools of each server with a catalog."""
-        self._unlisted: set[ServerKey] = set()
+        self._unlisted_servers: set[ServerKey] = set()
         """Servers that were reconciled and have not listed their tools."""
-        self._announced: dict[ServerKey, tuple[Cause, ...]] = {}
+        self._announced_causes: dict[ServerKey, tuple[Cause, ...]] = {}
         """Causes of the last announcement about each policy."""
         self.outdated = asyncio.Event()
 
@@ -51,29 +51,29 @@ class PolicyStatuses:
 
     def take_catalog(self, catalog: Catalog) -> None:
         """Use the tools of a published catalog."""
-        self._unlisted.discard(catalog.key)
+        self._unlisted_servers.discard(catalog.key)
         tools = selectable_tools(catalog)
-        if self._listed.get(catalog.key) != tools:
-            self._listed[catalog.key] = tools
+        if self._listed_servers.get(catalog.key) != tools:
+            self._listed_servers[catalog.key] = tools
             self.outdated.set()
 
     def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
         """Record that a server was reconciled. If it is not ready and has no catalog, it has not listed its tools."""
-        if not ready and key not in self._listed and key not in self._unlisted:
-            self._unlisted.add(key)
+        if not ready and key not in self._listed_servers and key not in self._unlisted_servers:
+            self._unlisted_servers.add(key)
             self.outdated.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Forget all servers that are not `alive`."""
-        self._unlisted.intersection_update(alive)
-        for key in self._listed.keys() - set(alive):
-            del self._listed[key]
+        self._unlisted_servers.intersection_update(alive)
+        for key in self._listed_servers.keys() - set(alive):
+            del self._listed_servers[key]
             self.outdated.set()
 
     async def show(self) -> None:
         """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
-        reviews = review(self._rules, [*servers], self._listed, self._unlisted)
+        reviews = review(self._rules, [*servers], self._listed_servers, self._unlisted_servers)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 message = f"the policy cannot be read, and therefore denies everything that it selects: {fault}"
@@ -90,13 +90,13 @@ class PolicyStatuses:
                 await self._declarations.write_policy_status(policy, status)
             await self._announce(policy, reviewed)
         await self._write_tier_conditions()
-        self._announced = {key: causes for key, causes in self._announced.items() if key in reviews}
+        self._announced_causes = {key: causes for key, causes in self._announced_causes.items() if key in reviews}
 
     async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
         """Announce new warnings about a policy, and announce when they no longer apply."""
-        announced = self._announced.get(policy.key)
+        announced = self._announced_causes.get(policy.key)
         before = _causes_shown(policy) if announced is None else announced
-        now = self._announced[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
+        now = self._announced_causes[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
         if now == before:
             return
         for verdict in reviewed.warnings or (reviewed.accepted,):

@@ -30,7 +30,7 @@ class ServerEntries:
         self._prefixes = prefixes
         self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
-        self._refused: dict[ServerKey, ServerEntry] = {}
+        self._refused_entries: dict[ServerKey, ServerEntry] = {}
         """Entries of servers with invalid declarations: failed, or ready as declared before."""
         self._files: tuple[FileProblem, ...] = ()
         self.outdated = asyncio.Event()
@@ -71,7 +71,7 @@ class ServerEntries:
         The state of an entry is FAILED for a server that does not run, and READY for a server that runs as declared
         before. A READY entry is published only if the server has no other entry.
         """
-        self._refused = dict(entries)
+        self._refused_entries = dict(entries)
         self._files = tuple(files[:MOST_FILE_PROBLEMS])
         self.outdated.set()
 
@@ -79,11 +79,11 @@ class ServerEntries:
         """Fail a requested refresh of a server that does not run because its declaration is invalid. Returns False for
         other servers.
         """
-        entry = self._refused.get(key)
+        entry = self._refused_entries.get(key)
         if entry is None or entry.state != FAILED:
             return False
         refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
-        self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
+        self._refused_entries[key] = msgspec.structs.replace(entry, refreshed=refreshed)
         self.outdated.set()
         return True
 
@@ -98,7 +98,7 @@ class ServerEntries:
         """
         async with self._writing:
             entries = {**self._entries}
-            for key, refused in self._refused.items():
+            for key, refused in self._refused_entries.items():
                 if refused.state == FAILED or key not in entries:
                     entries[key] = refused
             document = Servers(

@@ -100,7 +100,7 @@ class Prefixes:
         """Claimants of each prefix."""
         self._since: dict[ServerKey, float] = {}
         """Time of each claim on the monotonic clock."""
-        self._served: set[ServerKey] = set()
+        self._served_claimants: set[ServerKey] = set()
         """Claimants that have had a catalog, so that agents may know the names of their tools."""
         self._reservations: dict[str, Reservation] = {}
         """Reservation of each reserved prefix."""
@@ -113,7 +113,7 @@ class Prefixes:
         """Enter or update a server's claim. Returns the other servers whose prefix has a new holder."""
         key = server.key
         if server.status.tools is not None:
-            self._served.add(key)
+            self._served_claimants.add(key)
         affected = self._apply_releases(server)
         created = server.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
         claim = Claim(created, key, requested_prefix(server, self._style))
@@ -171,11 +171,11 @@ class Prefixes:
         claim = self._claims.get(key)
         if claim is None:
             return set()
-        served = served or key in self._served or self._reserved_for(claim.prefix) == key
+        served = served or key in self._served_claimants or self._reserved_for(claim.prefix) == key
         keeps_prefix = self.holder(claim.prefix) == key and served
         is_released = self._is_released(key.namespace, claim.prefix)
         waiting = self._drop_claim(key)
-        self._served.discard(key)
+        self._served_claimants.discard(key)
         self._releases.pop(key, None)
         if keeps_prefix and not is_released:
             waiting |= self.reserve(claim.prefix, key)
@@ -223,9 +223,9 @@ class Prefixes:
         affected: set[ServerKey] = set()
         for prefix, keys in self._by_prefix.items():
             holder = self.holder(prefix)
-            if holder is None or holder in self._served or now - self._since.get(holder, now) < UNSERVED_S:
+            if holder is None or holder in self._served_claimants or now - self._since.get(holder, now) < UNSERVED_S:
                 continue
-            candidates = [self._claims[key] for key in keys if key in self._served]
+            candidates = [self._claims[key] for key in keys if key in self._served_claimants]
             if candidates:
                 self.confirm_holder(prefix, min(candidates).key)
                 affected |= keys
@@ -283,7 +283,7 @@ class Prefixes:
         effect = "this server is served at its own endpoint only"
         if reservation is None or reservation.ends is None:
             reason = "which had it first"
-            if holder in self._served and server.key not in self._served:
+            if holder in self._served_claimants and server.key not in self._served_claimants:
                 reason = "which has listed tools, while this server has not yet"
             message = f"prefix {prefix} belongs to {holder}, {reason}; {effect}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
@@ -307,7 +307,7 @@ class Prefixes:
         The reservation is dropped if the owner would hold the prefix without it, else its end is removed.
         """
         oldest = min(self._claims[claimant] for claimant in self._by_prefix[prefix]).key
-        if oldest == key and key in self._served:
+        if oldest == key and key in self._served_claimants:
             del self._reservations[prefix]
         elif self._reservations[prefix].ends is not None:
             self._reservations[prefix] = Reservation(key)

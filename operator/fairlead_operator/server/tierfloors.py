@@ -23,25 +23,25 @@ class TierFloors:
         self._changed = changed
         self._tiers: frozenset[str] | None = None
         """Existing tiers; None before they are known."""
-        self._named: dict[ServerKey, frozenset[str]] = {}
+        self._named_tiers: dict[ServerKey, frozenset[str]] = {}
         """Tiers that each server names."""
 
     def take_tiers(self, tiers: Collection[str]) -> None:
         """Replace the set of existing tiers."""
         before, self._tiers = self._tiers, frozenset(tiers)
-        for key, named in self._named.items():
+        for key, named in self._named_tiers.items():
             if before is None or named & (before ^ self._tiers):
                 self._changed(key)
 
     def forget(self, key: ServerKey) -> None:
         """Forget a deleted server."""
-        self._named.pop(key, None)
+        self._named_tiers.pop(key, None)
 
     def verdict(self, server: McpServer) -> ConditionVerdict | None:
         """Verdict PartiallyInvalid of a server that names tiers which do not exist; None if all tiers exist."""
         floors = {tool.name: tool.min_tier for tool in server.spec.tools if tool.min_tier is not None}
         if floors:
-            self._named[server.key] = frozenset(floors.values())
+            self._named_tiers[server.key] = frozenset(floors.values())
         else:
             self.forget(server.key)
         unknown = sorted(name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers)

@@ -131,7 +131,7 @@ async def test_documents_withdrawn_meanwhile_are_not_served_from_the_cache_once_
 ) -> None:
     SnapshotCache(tmp_path / "cache").write({"gone": b'{"kind":"catalog"}', "x": b"no"}, 1.0)
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as first:
-        raw = dict(first.snapshots._raw)
+        raw = dict(first.snapshots._raw_documents)
     SnapshotCache(tmp_path / "cache").write(raw, 1.0)
     empty = tmp_path / "empty"
     empty.mkdir()

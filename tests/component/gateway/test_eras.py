@@ -311,7 +311,7 @@ async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path,
         first = await ask(gateway, modern("tools/call", X, **offer))
         going_on.set()
         state = first.message["result"]["requestState"]
-        await eventually(lambda: gateway.endpoint.context.bridge._parked[state].done)
+        await eventually(lambda: gateway.endpoint.context.bridge._parked_calls[state].done)
         more = {"inputResponses": {}, "requestState": state}
         last = await ask(gateway, modern("tools/call", {"name": "demo__x", "arguments": {}, **more}, **offer))
     assert last.message["result"]["resultType"] == "complete"

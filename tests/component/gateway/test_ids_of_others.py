@@ -188,7 +188,7 @@ async def test_a_question_is_answered_in_the_session_that_it_went_to_alone(tmp_p
         thief = {**legacy("x").headers, "mcp-session-id": other}
 
         async def steal() -> None:
-            (ident,) = gateway.endpoint.server_requests._open
+            (ident,) = gateway.endpoint.server_requests._open_requests
             forged = {"action": "accept", "content": {"x": "forged"}}
             message = {"jsonrpc": "2.0", "id": json.loads(ident), "result": forged}
             assert (await ask(gateway, Ask(message, thief))).status == 202

@@ -32,7 +32,7 @@ async def test_an_open_stream_keeps_what_it_watches_and_not_the_rest_of_its_requ
         wanted = {"notifications": {"toolsListChanged": True}, "padding": LARGE}
         wire.send(modern("subscriptions/listen", wanted))
         await wire.reader.readuntil(b"acknowledged")
-        [stream] = gateway.endpoint.streams._open
+        [stream] = gateway.endpoint.streams._open_streams
         assert len(stream.exchange.body) == 0
 
 
@@ -56,5 +56,5 @@ async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Pa
         async with await Wire.connect(gateway) as wire:
             wire.send(modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}))
             await wire.reader.readuntil(b"acknowledged")
-            [stream] = streams._open
+            [stream] = streams._open_streams
             assert stream.resources == ["file:///a"]

@@ -104,7 +104,7 @@ async def test_calls_that_wait_for_their_clients_end_with_the_gateway(tmp_path: 
     async with raw_server(asker.handle) as server:
         async with running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway:
             await ask(gateway, modern("tools/call", X, **OFFER))
-            [call] = gateway.endpoint.context.bridge._parked.values()
+            [call] = gateway.endpoint.context.bridge._parked_calls.values()
             assert not call.done
         assert call.done
 

@@ -145,6 +145,6 @@ async def test_watched_resources_of_one_agent_take_its_share_alone(
         for who, wire in (("mallory", crowd), ("alice", own)):
             wire.send(listen(who, resourceSubscriptions=uris))
             await wire.reader.readuntil(b"acknowledged")
-        named = {stream.agent: stream.resources for stream in gateway.endpoint.streams._open}
+        named = {stream.agent: stream.resources for stream in gateway.endpoint.streams._open_streams}
         assert named == {"key:mallory": uris[:2], "key:alice": uris[:2]}
         assert outcomes(gateway, "watched_bytes") == {"agent": 2}

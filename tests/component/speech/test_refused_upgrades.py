@@ -195,7 +195,7 @@ async def test_an_upgrade_that_is_not_answered_in_time_ends_and_a_session_stays(
         client = await stack.enter_async_context(running.client())
         reader, writer = await asyncio.open_connection("127.0.0.1", waiting.gateway.port)
         writer.write(upgrade(waiting, MODEL, {}))
-        await eventually(lambda: any(each._upgraded for each in waiting.gateway._listener.connections))
+        await eventually(lambda: any(each._pending_upgrade for each in waiting.gateway._listener.connections))
         for world in (waiting, running):
             world.gateway._listener._check(asyncio.get_running_loop().time() + UPGRADE_SECONDS + 1)
         with contextlib.suppress(ConnectionError):

@@ -22,5 +22,5 @@ def test_text_pieces_take_little_more_than_their_text() -> None:
     text, count = TextPieces(), 10_000
     for number in range(count):
         text.append(f" {number:04}")
-    strings = [*text._joined, *text._pieces]
+    strings = [*text._joined_pieces, *text._pieces]
     assert sum(map(sys.getsizeof, strings)) < 2 * len(text.text)

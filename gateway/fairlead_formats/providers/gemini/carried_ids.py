@@ -84,7 +84,7 @@ class _ReturnedContents:
     def __init__(self) -> None:
         self._by_name: dict[str, deque[str]] = {}
         """Ids of calls that have no response yet, from the last content with calls; by name of the function."""
-        self._renamed: dict[str, str] = {}
+        self._original_ids: dict[str, str] = {}
         """Maps ids that the client generated to the original ids of the calls."""
         self._previous_by_model = False
         """Whether the previous content is a message of the model."""
@@ -117,7 +117,7 @@ class _ReturnedContents:
             return raw
         client_id = text_of(_any(call.get("id", b"null")))
         if client_id and client_id != ident:
-            self._renamed[client_id] = ident
+            self._original_ids[client_id] = ident
         self._by_name.setdefault(text_of(_any(call.get("name", b"null"))), deque()).append(ident)
         part.pop(key)
         if signature:
@@ -128,7 +128,7 @@ class _ReturnedContents:
         response = _members(part[name])
         client_id = text_of(_any(response.get("id", b"null")))
         open_ids = self._by_name.get(text_of(_any(response.get("name", b"null"))))
-        ident = self._renamed.get(client_id, "") if client_id else open_ids.popleft() if open_ids else ""
+        ident = self._original_ids.get(client_id, "") if client_id else open_ids.popleft() if open_ids else ""
         return _encode({**part, name: {**response, "id": ident}}) if ident else raw
 
 

@@ -58,13 +58,13 @@ class ShownResponse:
         self._request = request if isinstance(request, ResponsesRequest) else None
         self._client_tools = client_tools
         self.id = new_response_id() if self._request is None else self._request.response_id
-        self._first: dict[str, Raw] = {}
+        self._first_members: dict[str, Raw] = {}
         """Members of the first round's answer that are in `_FIRST`."""
         self.items: list[Raw] = []
         """Output items for the client."""
-        self._taken: set[str] = set()
+        self._earlier_ids: set[str] = set()
         """The client's item ids of earlier rounds."""
-        self._renamed: dict[str, str] = {}
+        self._client_ids: dict[str, str] = {}
         """Maps the provider's item ids of this round to the client's item ids."""
         self.mark = new_mark(request)
         """Suffix that the ids of this round's items get for the client (`items.mark_id`)."""
@@ -74,9 +74,9 @@ class ShownResponse:
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
         """Members of a provider's response, with the client's ids and tools."""
         members = dict(response)
-        if not self._first:
-            self._first = {name: members[name] for name in _FIRST if name in members}
-        members |= {name: raw for name, raw in self._first.items() if name in members}
+        if not self._first_members:
+            self._first_members = {name: members[name] for name in _FIRST if name in members}
+        members |= {name: raw for name, raw in self._first_members.items() if name in members}
         members["id"] = Raw(encode(self.id))
         if self._request is not None:
             if self._request.previous is not None:
@@ -89,9 +89,9 @@ class ShownResponse:
         """The client's id of an item of this round: the marked id if `to_client` has marked it, else the provider's id,
         or a new id if an earlier round used that id.
         """
-        if provider_id not in self._renamed:
-            self._renamed[provider_id] = new_id(provider_id) if provider_id in self._taken else provider_id
-        return self._renamed[provider_id]
+        if provider_id not in self._client_ids:
+            self._client_ids[provider_id] = new_id(provider_id) if provider_id in self._earlier_ids else provider_id
+        return self._client_ids[provider_id]
 
     def is_withheld(self, raw: bytes | Raw) -> bool:
         """Whether an item is a call that the client does not receive: the gateway runs it, or it would need an approval
@@ -121,7 +121,7 @@ class ShownResponse:
         if head.id is None:
             return raw
         if head.kind != APPROVAL_REQUEST and self._client_tools is not None and self._request is not None:
-            self._renamed[head.id] = mark_id(head.id, self.mark)
+            self._client_ids[head.id] = mark_id(head.id, self.mark)
         if self.client_id(head.id) == head.id:
             return raw
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.client_id(head.id)))}))
@@ -149,8 +149,8 @@ class ShownResponse:
 
     def next_round(self) -> None:
         """Begin the next round."""
-        self._taken |= set(self._renamed.values())
-        self._renamed = {}
+        self._earlier_ids |= set(self._client_ids.values())
+        self._client_ids = {}
         self._approval_ids = {}
         self.mark = new_mark(self._request)
 

@@ -90,14 +90,14 @@ class Bridge(Generic[CallT]):
         self._counts = counts or ShareCounts()
         self._clock = clock
         self._new_id = new_id
-        self._parked: OrderedDict[str, CallT] = OrderedDict()
+        self._parked_calls: OrderedDict[str, CallT] = OrderedDict()
         """Parked calls by `requestState`, oldest first."""
         self._unused_peers: dict[tuple[bytes, bytes], list[ClientPeer]] = {}
         """Peers without a call, by their capabilities and user."""
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._parked_calls)
 
     def lease(self, features: bytes, person: bytes = b"") -> ClientPeer:
         """A peer with these capabilities, for one call at a time: `release` makes it available to other calls.
@@ -118,7 +118,7 @@ class Bridge(Generic[CallT]):
     def park(self, call: CallT) -> bytes:
         """Park a call. Returns its questions as an `input_required` result."""
         state = _PREFIX + self._new_id()
-        self._parked[state] = call
+        self._parked_calls[state] = call
         self.enforce_bounds()
         seconds = max(call.deadline - self._clock(), 0) + LATE_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
@@ -135,7 +135,7 @@ class Bridge(Generic[CallT]):
             return None
         if not state.startswith(_PREFIX):
             return None
-        call = self._parked.get(state)
+        call = self._parked_calls.get(state)
         if call is None or call.call_key != call_key:
             raise RpcError(
                 jsonrpc.INVALID_PARAMS,
@@ -147,33 +147,33 @@ class Bridge(Generic[CallT]):
             responses = _decode_responses(request.params.get("inputResponses", Raw(b"{}")))
         except jsonrpc.UNREADABLE as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, "params.inputResponses must be an object", None) from error
-        del self._parked[state]
+        del self._parked_calls[state]
         call.take_answers(responses)
         return call
 
     def close(self) -> None:
         """Cancel all parked calls."""
-        calls = [*self._parked.values()]
-        self._parked.clear()
+        calls = [*self._parked_calls.values()]
+        self._parked_calls.clear()
         for call in calls:
             call.cancel()
 
     def enforce_bounds(self) -> None:
         """Apply MAX_PARKED_BYTES and MAX_PARKED: cancel the oldest calls of the agent with the most bytes or calls."""
-        excess = sum(call.size for call in self._parked.values()) - MAX_PARKED_BYTES
+        excess = sum(call.size for call in self._parked_calls.values()) - MAX_PARKED_BYTES
         if excess > 0:
             self._cancel_oldest(excess, lambda call: call.size)
-        if len(self._parked) > MAX_PARKED:
-            self._cancel_oldest(len(self._parked) - MAX_PARKED, lambda call: 1)
+        if len(self._parked_calls) > MAX_PARKED:
+            self._cancel_oldest(len(self._parked_calls) - MAX_PARKED, lambda call: 1)
 
     def _cancel_oldest(self, excess: int, weight: Callable[[CallT], int]) -> None:
-        entries = ((state, call.agent, weight(call)) for state, call in self._parked.items())
-        calls = [self._parked.pop(state) for state in oldest_of_largest(entries, excess)]
+        entries = ((state, call.agent, weight(call)) for state, call in self._parked_calls.items())
+        calls = [self._parked_calls.pop(state) for state in oldest_of_largest(entries, excess)]
         self._counts.count("calls_awaiting_input", "gave_way", len(calls))
         for call in calls:
             call.cancel()
 
     def _forget(self, state: str) -> None:
-        call = self._parked.pop(state, None)
+        call = self._parked_calls.pop(state, None)
         if call is not None:
             call.cancel()

@@ -46,7 +46,7 @@ class MessageRelay:
         "_gateway_token",
         "_level",
         "_modern",
-        "_open",
+        "_open_ids",
         "_server_requests",
         "_session",
         "_token",
@@ -79,7 +79,7 @@ class MessageRelay:
         self._level = level
         self._gateway_token = b""
         """Progress token that the gateway sent to the server."""
-        self._open: dict[bytes, bytes] = {}
+        self._open_ids: dict[bytes, bytes] = {}
         """The server's unanswered requests: the server's ids by those sent to the client."""
 
     def follow(self, gateway_token: bytes) -> None:
@@ -88,7 +88,7 @@ class MessageRelay:
 
     def close(self) -> None:
         """Drop the server's unanswered requests, because the client's request, whose stream carried them, has ended."""
-        for ident in self._open:
+        for ident in self._open_ids:
             self._server_requests.forget(ident)
 
     def notify(self, message: Message) -> bool:
@@ -127,7 +127,7 @@ class MessageRelay:
         """
         assert message.id is not UNSET
         client = self._client
-        if not supports_request(client, message) or self._session is None or len(self._open) >= MAX_OPEN:
+        if not supports_request(client, message) or self._session is None or len(self._open_ids) >= MAX_OPEN:
             answer(url_elicitation.refuse(message, None if client is None else client.features))
             return True
         ident = self._server_requests.ask(self._session, bytes(message.id), answer, self._credentials)
@@ -136,7 +136,7 @@ class MessageRelay:
         if elicitation is not None:
             params = Raw(elicitation.legacy_params(_new_id))
         if self._send(jsonrpc.request(ident, str(message.method), params)):
-            self._open[ident] = bytes(message.id)
+            self._open_ids[ident] = bytes(message.id)
             return True
         self._server_requests.forget(ident)
         answer(
@@ -158,10 +158,10 @@ class MessageRelay:
     def _forward_cancellation(self, params: Raw) -> None:
         """Forward the server's cancellation of its request to the client."""
         cancelled = cancelled_id(params)
-        for ident, server_id in self._open.items():
+        for ident, server_id in self._open_ids.items():
             if server_id == cancelled:
                 self._server_requests.forget(ident)
-                del self._open[ident]
+                del self._open_ids[ident]
                 self._send(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
                 return
 

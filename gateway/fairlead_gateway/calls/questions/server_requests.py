@@ -56,7 +56,7 @@ class ServerRequests:
         self.sessions = sessions
         self.send_update = send_update
         self._new_id = new_id
-        self._open: dict[bytes, _OpenRequest] = {}
+        self._open_requests: dict[bytes, _OpenRequest] = {}
         """Unanswered requests, by the ids that clients got."""
         self._counts = counts or ShareCounts()
         self.levels: dict[bytes, str] = {}
@@ -89,10 +89,10 @@ class ServerRequests:
 
         The token of `identity` may be newer than the token of the request during which the server asked.
         """
-        request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
+        request = self._open_requests.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:
             return False
-        del self._open[bytes(message.id)]  # type: ignore[arg-type]  # not UNSET, as the request was found by it
+        del self._open_requests[bytes(message.id)]  # type: ignore[arg-type]  # not UNSET, as the request was found by it
         if request.credentials is not None:
             request.credentials.note(identity)
         if message.result is not UNSET:
@@ -109,11 +109,11 @@ class ServerRequests:
         response. `credentials` are the server's, if each call needs an access token.
         """
         ident = b'"%b"' % self._new_id().encode()
-        self._open[ident] = _OpenRequest(session, server_id, answer, credentials)
+        self._open_requests[ident] = _OpenRequest(session, server_id, answer, credentials)
         return ident
 
     def forget(self, ident: bytes) -> None:
-        self._open.pop(ident, None)
+        self._open_requests.pop(ident, None)
 
 
 class _LevelMeta(msgspec.Struct):

@@ -28,16 +28,16 @@ class SignInQuestions:
     def __init__(self, waits: SignInWait, clock: Callable[[], float]) -> None:
         self.waits = waits
         self._clock = clock
-        self._open: dict[Key, Question] = {}
+        self._questions: dict[Key, Question] = {}
         """Questions, oldest first. Some of them have ended already."""
 
     def __len__(self) -> int:
         """Number of open questions."""
-        return sum(map(self._is_open, self._open.values()))
+        return sum(map(self._is_open, self._questions.values()))
 
     def open(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _never_gone) -> bool:
         """Open a question for at most `seconds`, or until its client is `gone`. Returns False if it is open already."""
-        question = self._open.get(key)
+        question = self._questions.get(key)
         if question is not None and question[0] == url and self._is_open(question):
             return False
         self.reopen(key, url, seconds, gone)
@@ -45,14 +45,14 @@ class SignInQuestions:
 
     def reopen(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _never_gone) -> None:
         """Open a question for `seconds` from now on."""
-        self._open.pop(key, None)
-        self._open[key] = url, self._clock() + seconds, gone
-        if len(self._open) > MAX_QUESTIONS:
-            del self._open[next(iter(self._open))]
+        self._questions.pop(key, None)
+        self._questions[key] = url, self._clock() + seconds, gone
+        if len(self._questions) > MAX_QUESTIONS:
+            del self._questions[next(iter(self._questions))]
 
     def close(self, key: Key) -> None:
         """Count a question as answered; no-op if it is not open."""
-        self._open.pop(key, None)
+        self._questions.pop(key, None)
 
     def _is_open(self, question: Question) -> bool:
         _, expires, gone = question

@@ -17,11 +17,11 @@ class MendedResults:
     """Tools, prompts and resources whose results were repaired, and for which that was logged."""
 
     def __init__(self) -> None:
-        self._logged: set[tuple[ServerKey, str]] = set()
+        self._logged_tools: set[tuple[ServerKey, str]] = set()
 
     def log_once(self, server: ServerKey, name: str, defect: str) -> None:
         """Log the defect of a repaired result, unless this tool, prompt or resource was logged before."""
-        if (server, name) in self._logged or len(self._logged) >= MAX_LOGGED:
+        if (server, name) in self._logged_tools or len(self._logged_tools) >= MAX_LOGGED:
             return
-        self._logged.add((server, name))
+        self._logged_tools.add((server, name))
         log.warning("%s: results of %s violate the MCP schema and are repaired for clients: %s", server, name, defect)

@@ -37,7 +37,7 @@ class SessionIds:
         self._nonce = nonce
         self._verified_sessions: dict[bytes, LegacySession | None] = {}
         """Sessions by id; None for an id with an invalid signature."""
-        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._ended_ids: OrderedDict[bytes, None] = OrderedDict()
         """Ids of ended sessions, oldest first."""
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
@@ -68,15 +68,15 @@ class SessionIds:
 
         The latest 4,096 ended sessions are remembered; older ids become valid again.
         """
-        if self.read(ident) is None or ident in self._ended:
+        if self.read(ident) is None or ident in self._ended_ids:
             return False
-        self._ended[ident] = None
-        if len(self._ended) > _MAX_CACHED:
-            self._ended.popitem(last=False)
+        self._ended_ids[ident] = None
+        if len(self._ended_ids) > _MAX_CACHED:
+            self._ended_ids.popitem(last=False)
         return True
 
     def has_ended(self, ident: bytes | None) -> bool:
-        return bool(self._ended) and ident in self._ended
+        return bool(self._ended_ids) and ident in self._ended_ids
 
     def _verify(self, ident: bytes) -> LegacySession | None:
         members = self._seal.members("", ident.decode("latin-1"))

@@ -342,7 +342,7 @@ async def test_a_replica_that_starts_rejects_tokens_of_sessions_that_ended_befor
         own = OwnTokens(HERE, replica.keys, [PROVIDER], now=world.clock)
         watch = EndedSessions(replica.store, own.end_session, _come_back)
         await watch.start()
-        await eventually(partial(len, own._ended))
+        await eventually(partial(len, own._ended_sessions))
         verdict = own.check(token)
         assert isinstance(verdict, CredentialRefusal)
         assert "has ended" in verdict.message
@@ -404,7 +404,7 @@ async def test_no_session_of_more_than_are_remembered_comes_back_to_life(door: D
     door.clock.now += SKEW_SECONDS + 1
     for number in range(MAX_ENDED):
         door.own.end_session(f"s{number}")
-    assert len(door.own._ended) == MAX_ENDED
+    assert len(door.own._ended_sessions) == MAX_ENDED
     assert door.own.check(first) == door.own.check(other) == ENDED, "what is older is refreshed"
     accept(door, whole)  # token without a session
     accept(door, await door.issue(id="other"))
@@ -415,4 +415,4 @@ async def test_ended_sessions_are_forgotten_when_their_last_token_has_expired(do
         door.own.end_session(f"s{number}")
     door.clock.now += 2 * MAX_SECONDS
     door.own.end_session("last")
-    assert list(door.own._ended) == ["last"]
+    assert list(door.own._ended_sessions) == ["last"]

@@ -158,7 +158,7 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
 async def test_lists_are_read_again_when_the_spec_shares_another_part_of_them() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice")
-    lists._read_before[LINEAR], lists._due[LINEAR] = (), float("inf")
+    lists._read_before[LINEAR], lists._due_times[LINEAR] = (), float("inf")
     await read_due(lists)
     assert server.persons == []
     settings = msgspec.structs.replace(server.consent.settings, shared=("prompts",))
