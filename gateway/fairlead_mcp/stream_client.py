@@ -1,7 +1,8 @@
 """Client of one MCP server over a message stream that all requests share and that is reopened after it was lost.
 
-A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
-one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
+A `StreamOpener` opens the streams: the openers in `tcp` and `http.events` connect to a remote process, the opener in
+`child` starts a process. This module decides when a stream is opened, which requests wait for it, and when a failed
+opening is retried.
 
 A stream whose peer is about to end is replaced: another stream is opened while the first still takes requests, and
 takes them when its handshake is done. The first ends when its last request is answered.
@@ -286,8 +287,8 @@ class StreamClient:
         """Have a stream take the requests, in place of the one before."""
         former, self._connection = self._connection, connection
         connection.negotiated_at = self.clock()
-        alone = self._opener.starts_process or self.side.offering is not None
-        self.process = secrets.token_hex(6).encode() if alone else None
+        has_own_process = self._opener.starts_process or self.side.offering is not None
+        self.process = secrets.token_hex(6).encode() if has_own_process else None
         self._enter(StreamState.RUNNING)
         self._mark_idle()  # the request that wanted the stream may have been canceled
         self._schedule_check(connection)
