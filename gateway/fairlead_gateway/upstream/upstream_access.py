@@ -35,7 +35,7 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Callable[[ServerKey], Resolve]
     """Returns the resolver for a server's host."""
     resolve_recent: Callable[[ServerKey], Resolve]
-    """Returns a resolver for a server's host that shares the look-ups of a second (`RememberedNames.recent`)."""
+    """Returns a resolver for a server's host that shares the look-ups of a second (`CachedNames.recent`)."""
     children: ChildHost | None
     shared_children: bool
     local: Callable[[int], Upstream]
