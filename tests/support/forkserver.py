@@ -21,12 +21,11 @@ import io
 import json
 import marshal
 import os
-import shutil
+import runpy
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +33,7 @@ from select import select
 from typing import IO, Final
 
 from examples import NIGHTLY
+from forkedprogram import FOLDER
 
 PRELOADED: Final = (
     "encodings.idna",
@@ -58,15 +58,25 @@ PRELOADED: Final = (
 """Modules that import most of what verbs need."""
 _LATER: Final = {"bridge": "fairlead_cli.bridging.relay", "serve": "fairlead_servers.definition"}
 """Modules that the server imports before the first command of a verb that takes its time for them."""
+_OF_SCRIPTS: Final = "mcp.server.mcpserver"
+"""Module that the server imports before the first script: scripts are servers with the SDK."""
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 """Prefixes of environment variables that an interpreter reads at its start."""
+_UTF8: Final = "C.UTF-8"
+_OF_NO_EFFECT: Final = (
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONNODEBUGRANGES",
+    "PYTHONUNBUFFERED",
+    "PYTHON_KEYRING_BACKEND",
+)
 _NEVER_FORKED: Final = ("COVERAGE", "FAIRLEAD_COVERAGE", "FAIRLEAD_UNGUARDED")
 """Prefixes of environment variables with which another module is imported before the command."""
 _REQUEST_BYTES: Final = 1 << 20
 _REPORT_BYTES: Final = 64
 _LIMIT: Final = 1 << 22
 
-_PROGRAM: Final = Path(__file__).with_name("forkedprogram.py")
+FORKED: Final = [sys.executable, "-I", "-S", str(Path(__file__).with_name("forkedprogram.py"))]
+"""Words with which another program starts a script as a forked process, once `start_server` was called."""
 
 spent_s = 0.0
 """Processor seconds of the forked processes whose end was read, and of their children."""
@@ -80,7 +90,13 @@ def processor_s() -> float:
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
+    """Variables that an interpreter reads at its start, without those that make no difference to a command. Where no
+    locale is set, an interpreter takes UTF-8, and sets LC_CTYPE.
+    """
+    read = {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
+    if read.get("LC_CTYPE") == _UTF8:
+        del read["LC_CTYPE"]
+    return {"LANG": _UTF8, **{name: value for name, value in read.items() if name not in _OF_NO_EFFECT}}
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
@@ -94,13 +110,16 @@ def _is_never_forked(environment: Mapping[str, str]) -> bool:
     return any(name.startswith(_NEVER_FORKED) for name in environment)
 
 
+def start_server() -> None:
+    """Start the server, for programs that other programs start: not by night, and not while coverage is measured."""
+    can_fork(os.environ)
+
+
 def program_words() -> list[str]:
     """Words with which another program starts `fairlead`: as a forked process, or by night and with coverage as an
     interpreter.
     """
-    if can_fork(os.environ):
-        return [sys.executable, "-I", "-S", str(_PROGRAM), _server().address]
-    return [sys.executable, "-m", "fairlead_cli"]
+    return FORKED if can_fork(os.environ) else [sys.executable, "-m", "fairlead_cli"]
 
 
 class ForkedProcess:
@@ -168,23 +187,29 @@ class _Server:
 
     def __init__(self) -> None:
         self.environment = _read_at_start(os.environ)
-        self.address = str(Path(tempfile.mkdtemp(prefix="fork-")) / "programs")
         self._spent_s = 0.0
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         programs = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        programs.bind(self.address)
+        Path(FOLDER).mkdir(mode=0o700, exist_ok=True)
+        self._addresses = [Path(FOLDER) / str(os.getpid())]
+        self._addresses[0].unlink(missing_ok=True)  # of an earlier process with this id
+        programs.bind(str(self._addresses[0]))
         programs.listen()
         with theirs, programs:
             files = [theirs.fileno(), programs.fileno()]
             self._process = subprocess.Popen(
                 [sys.executable, __file__, *map(str, files)], pass_fds=files, stdin=subprocess.DEVNULL
             )
+        self._addresses.append(Path(FOLDER) / str(self._process.pid))
+        self._addresses[1].unlink(missing_ok=True)
+        self._addresses[1].symlink_to(self._addresses[0])
         atexit.register(self._end)
 
     def _end(self) -> None:
+        for address in self._addresses:
+            address.unlink(missing_ok=True)
         self._socket.close()
         self._process.wait()
-        shutil.rmtree(Path(self.address).parent, ignore_errors=True)
 
     def spent_by_programs(self) -> float:
         """Processor seconds of the commands that other programs started, which the server reports at their end."""
@@ -290,8 +315,8 @@ class _Forking:
         if request:
             words, folder, environment = marshal.loads(request)  # a program of these tests wrote it
             if not _is_never_forked(environment) and _read_at_start(environment) == _read_at_start(os.environ):
-                for verb in _LATER.keys() & {*words[:1]}:
-                    importlib.import_module(_LATER[verb])
+                if module := _OF_SCRIPTS if _is_script(words) else _LATER.get(*words[:1] or [""]):
+                    importlib.import_module(module)
                 if (pid := os.fork()) == 0:
                     _become({"words": words, "cwd": folder, "env": environment}, streams)
                     return True
@@ -346,6 +371,10 @@ def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
     sys.stderr = _text(2, "w", sys.stderr)
 
 
+def _is_script(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].endswith((".py", "-m"))
+
+
 def _text(file: int, mode: str, as_is: IO[str]) -> io.TextIOWrapper:
     """A standard stream that is not a terminal."""
     binary = open(file, mode + "b", closefd=False)  # noqa: SIM115  # open as long as the process
@@ -369,7 +398,16 @@ def main() -> None:
     serve(*sockets)
     for each in sockets:
         each.detach()  # its number may be that of another file now
-    fairlead()
+    words = sys.argv[1:]
+    if not _is_script(words):
+        fairlead()
+    elif words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        sys.path[0] = str(Path(words[0]).parent)
+        runpy.run_path(words[0], run_name="__main__")
 
 
 if __name__ == "__main__":
