@@ -56,10 +56,16 @@ PRELOADED: Final = (
     "typer.main",
 )
 """Modules that import most of what verbs need."""
-_LATER: Final = {"bridge": "fairlead_cli.bridging.relay", "serve": "fairlead_servers.definition"}
-"""Modules that the server imports before the first command of a verb that takes its time for them."""
-_OF_SCRIPTS: Final = "mcp.server.mcpserver"
-"""Module that the server imports before the first script: scripts are servers with the SDK."""
+_SDK: Final = "mcp.server.mcpserver"
+_LATER: Final = {
+    "bridge": "fairlead_cli.bridging.relay",
+    "fairlead_cli.demo": _SDK,
+    "fairlead_operator": "fairlead_operator.__main__",
+    "serve": "fairlead_servers.definition",
+}
+"""Modules that the server imports before the first program of a verb or module that needs long for them. Scripts are
+servers with the SDK.
+"""
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 """Prefixes of environment variables that an interpreter reads at its start."""
 _UTF8: Final = "C.UTF-8"
@@ -315,7 +321,7 @@ class _Forking:
         if request:
             words, folder, environment = marshal.loads(request)  # a program of these tests wrote it
             if not _is_never_forked(environment) and _read_at_start(environment) == _read_at_start(os.environ):
-                if module := _OF_SCRIPTS if _is_script(words) else _LATER.get(*words[:1] or [""]):
+                if module := _needed_by(words):
                     importlib.import_module(module)
                 if (pid := os.fork()) == 0:
                     _become({"words": words, "cwd": folder, "env": environment}, streams)
@@ -369,6 +375,11 @@ def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
     sys.stdin = _text(0, "r", sys.stdin)
     sys.stdout = _text(1, "w", sys.stdout)
     sys.stderr = _text(2, "w", sys.stderr)
+
+
+def _needed_by(words: Sequence[str]) -> str | None:
+    name = next((word for word in words if word != "-m"), "")
+    return _SDK if name.endswith(".py") else _LATER.get(name)
 
 
 def _is_script(words: Sequence[str]) -> bool:
