@@ -65,7 +65,8 @@ def main(words: list[str]) -> None:
     os.closerange(0, 3)  # a reader of the streams waits for the command alone
     code = int(connection.recv(_ANSWER_BYTES) or b"1")
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 

@@ -26,8 +26,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from select import select
 from typing import IO, Final
@@ -60,7 +61,8 @@ _SDK: Final = "mcp.server.mcpserver"
 _LATER: Final = {
     "bridge": "fairlead_cli.bridging.relay",
     "fairlead_cli.demo": _SDK,
-    "fairlead_operator": "fairlead_operator.__main__",
+    "fairlead_operator": "fairlead_operator.app",
+    "operator": "fairlead_operator.app",
     "serve": "fairlead_servers.definition",
 }
 """Modules that the server imports before the first program of a verb or module that needs long for them. Scripts are
@@ -296,7 +298,7 @@ class _Forking:
         for connection in self._connected.keys() & {*readable}:
             os.kill(self._connected.pop(connection), signal.SIGKILL)  # its program was killed
             connection.close()
-        if self._programs in readable and self._fork_for_program(self._programs):
+        if self._programs is not None and self._programs in readable and self._fork_for_program(self._programs):
             return True
         return self._requests in readable and self._fork_for_request()
 
@@ -321,8 +323,10 @@ class _Forking:
         if request:
             words, folder, environment = marshal.loads(request)  # a program of these tests wrote it
             if not _is_never_forked(environment) and _read_at_start(environment) == _read_at_start(os.environ):
-                if module := _needed_by(words):
+                if (module := _needed_by(words)) and module not in sys.modules:
                     importlib.import_module(module)
+                    gc.collect()
+                    gc.freeze()
                 if (pid := os.fork()) == 0:
                     _become({"words": words, "cwd": folder, "env": environment}, streams)
                     return True
@@ -411,14 +415,38 @@ def main() -> None:
         each.detach()  # its number may be that of another file now
     words = sys.argv[1:]
     if not _is_script(words):
-        fairlead()
+        _end(fairlead)
     elif words[0] == "-m":
         sys.argv = words[1:]
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        _end(lambda: runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True))
     else:
         sys.argv = words
         sys.path[0] = str(Path(words[0]).parent)
-        runpy.run_path(words[0], run_name="__main__")
+        _end(lambda: runpy.run_path(words[0], run_name="__main__"))
+
+
+def _end(program: Callable[[], object]) -> None:
+    """Run a program, and end this process as an interpreter does, but without taking its thousands of modules apart."""
+    code: object = None
+    try:
+        program()
+    except SystemExit as end:
+        code = end.code
+    except Exception:  # noqa: BLE001  # an interpreter prints it
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if isinstance(code, str):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as an interpreter does
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if not stream.closed:
+                stream.flush()
+        except OSError:
+            code = 120
+    os._exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

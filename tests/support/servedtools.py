@@ -35,9 +35,9 @@ async def served(
 ) -> AsyncIterator[Client]:
     """Client of a server with its data in `folder`. `heard` receives the server's notifications."""
     if via == "stdio":
-        command, *words = [*program_words(), "serve", name, "--data", str(folder)]
+        words = [*program_words(), "serve", name, "--data", str(folder)]
         words += [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
-        parameters = StdioServerParameters(command=command, args=words, env=dict(os.environ))
+        parameters = StdioServerParameters(command=words[0], args=words[1:], env=dict(os.environ))
         async with Client(stdio_client(parameters), mode=mode, message_handler=heard) as client:
             yield client
     else:

@@ -44,8 +44,8 @@ pytestmark = pytest.mark.timeout(60)
 
 def bridge_parameters(url: str, *words: str, **environment: str) -> Any:
     """The bridge as a child process of a client."""
-    command, *arguments = [*program_words(), "bridge", url, *words]
-    return stdio_client(StdioServerParameters(command=command, args=arguments, env={**os.environ, **environment}))
+    command = [*program_words(), "bridge", url, *words]
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:], env={**os.environ, **environment}))
 
 
 @contextlib.contextmanager

@@ -251,6 +251,7 @@ def modules_of_extras() -> set[str]:
 _LEAN = """
 import json, os, sys
 sys.modules |= dict.fromkeys(json.loads(sys.argv[1]))
+import httpx2, typer.main, fairlead_cli.calling.call, fairlead_cli.calling.tools
 from fairlead_cli.__main__ import main
 from fairlead_cli.tree import tree
 tree()
