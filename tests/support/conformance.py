@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Final
 
 from conformance_outcome import Outcome, Subject, keep, read_outcome, stored_outcome
-from forkserver import program_words
 from ports import free_port
 
 SUITE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -179,7 +178,7 @@ def gateway_over(
     }
     manifest = folder / "subject.yaml"
     manifest.write_text(json.dumps(subject))
-    up = [*program_words(), "up", str(manifest), "--plain"]
+    up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--plain"]
     return process([*up, "--port", str(port), "--metrics-port", "0"], folder / "up.log")
 
 

@@ -322,7 +322,8 @@ class _Forking:
         pid = 0
         if request:
             words, folder, environment = marshal.loads(request)  # a program of these tests wrote it
-            if not _is_never_forked(environment) and _read_at_start(environment) == _read_at_start(os.environ):
+            read = _read_at_start({**_folders_of_modules(), **environment})
+            if not _is_never_forked(environment) and read == _read_at_start(os.environ):
                 if (module := _needed_by(words)) and module not in sys.modules:
                     importlib.import_module(module)
                     gc.collect()
@@ -379,6 +380,11 @@ def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
     sys.stdin = _text(0, "r", sys.stdin)
     sys.stdout = _text(1, "w", sys.stdout)
     sys.stderr = _text(2, "w", sys.stderr)
+
+
+def _folders_of_modules() -> dict[str, str]:
+    """PYTHONPATH of this process, which names the compiled path: a program that was given none may have it too."""
+    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
 def _needed_by(words: Sequence[str]) -> str | None:

@@ -249,12 +249,13 @@ def modules_of_extras() -> set[str]:
 
 
 _LEAN = """
-import json, os, sys
+import gc, json, os, sys
 sys.modules |= dict.fromkeys(json.loads(sys.argv[1]))
 import httpx2, typer.main, fairlead_cli.calling.call, fairlead_cli.calling.tools
 from fairlead_cli.__main__ import main
 from fairlead_cli.tree import tree
 tree()
+gc.freeze()
 for line in sys.stdin:
     words, folder = json.loads(line)
     if (pid := os.fork()) == 0:
@@ -262,7 +263,13 @@ for line in sys.stdin:
             os.dup2(os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT), stream)
         os.environ["HOME"] = folder
         sys.argv = ["fairlead", *words]
-        sys.exit(main())
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 """Forks each command from an interpreter without the modules, which has imported what all commands import."""
