@@ -18,6 +18,7 @@ import fairlead_app.__main__
 import fairlead_operator.__main__
 from badsettings import ANY_TEXT, BAD_VALUES, READ_LATER, TEXTS, BadSettingValue
 from charts.values import SETTINGS, Value, camel_case, fields, groups, settings, values
+from forkserver import FORKED, start_server
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/fairlead"
@@ -179,6 +180,7 @@ PROCESSES: list[tuple[str, str, str]] = [
 def test_a_gateway_process_ends_where_a_setting_cannot_be_used(
     tmp_path: Path, variable: str, value: str, words: str
 ) -> None:
+    start_server()
     (tmp_path / "documents").mkdir()
     (tmp_path / "file").write_text("{")
     environ = {name: text for name, text in os.environ.items() if not name.startswith("FAIRLEAD_")}
@@ -190,7 +192,7 @@ def test_a_gateway_process_ends_where_a_setting_cannot_be_used(
         environ["FAIRLEAD_AUDIT"] = "all"
     environ[variable] = value.replace("FOLDER", str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead_app"], env=environ, capture_output=True, text=True, timeout=60, check=False
+        [*FORKED, "-m", "fairlead_app"], env=environ, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1, done.stderr
     assert re.search(words, done.stderr), done.stderr

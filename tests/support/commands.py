@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from pathlib import Path
 
-from forkserver import ForkedProcess, can_fork, fork_command
+from forkserver import ForkedProcess, can_fork, fork_command, program_words
 
 _MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
 
@@ -47,6 +48,6 @@ def program_in(folder: Path) -> Path:
     """Add a `fairlead` program to the folder, for use in PATH, and return the folder."""
     folder.mkdir(exist_ok=True)
     program = folder / "fairlead"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(program_words())} "$@"\n')
     program.chmod(0o755)
     return folder

@@ -239,9 +239,9 @@ class Comparison:
         return sorted(complaints)
 
 
-def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Comparison]:
-    """Run all comparisons. The run without a gateway is skipped if its outcome is stored. The tasks also run through a
-    second gateway, whose server is `PerClient`. Raises CannotRun.
+def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS, *, per_client: bool = True) -> list[Comparison]:
+    """Run all comparisons. The run without a gateway is skipped if its outcome is stored. With `per_client`, the tasks
+    also run through a second gateway, whose server is `PerClient`. Raises CannotRun.
     """
     comparisons = []
     with subject_and_gateway(folder, [sys.executable, str(SUBJECT)]) as (direct, through):
@@ -259,6 +259,8 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
         outcome = stored_outcome(OF_TASKS, OF_TASKS.name)
         bare = run_tasks(direct, folder / "bare-tasks") if outcome is None else outcome
         comparisons.append(Comparison(OF_TASKS.name, bare, run_tasks(through, folder / "through-tasks"), not outcome))
+    if not per_client:
+        return comparisons
     with subject_and_gateway(folder / "per-client", tasks_command(), PER_CLIENT) as (_, through):
         own = run_tasks(through, folder / "through-per-client")
         comparisons.append(Comparison(f"{OF_TASKS.name} with {PER_CLIENT}", bare, own, measured=False))

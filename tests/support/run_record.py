@@ -36,7 +36,7 @@ Event = dict[str, Any]
 def processor_s() -> float:
     """Processor seconds of this process, its children, and finished commands of its fork server."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system + forkserver.spent_s
+    return times.user + times.system + times.children_user + times.children_system + forkserver.processor_s()
 
 
 def resident_mb() -> float:

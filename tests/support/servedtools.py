@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from mcp_types import CallToolResult, TextContent
 
 from fairlead_servers.definition import prepare_folder
 from fairlead_servers.table import SERVERS
+from forkserver import program_words
 from toolservers import serve_asgi
 
 Via = Literal["stdio", "http"]
@@ -35,9 +35,9 @@ async def served(
 ) -> AsyncIterator[Client]:
     """Client of a server with its data in `folder`. `heard` receives the server's notifications."""
     if via == "stdio":
-        words = ["-m", "fairlead_cli", "serve", name, "--data", str(folder)]
+        words = [*program_words(), "serve", name, "--data", str(folder)]
         words += [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
-        parameters = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+        parameters = StdioServerParameters(command=words[0], args=words[1:], env=dict(os.environ))
         async with Client(stdio_client(parameters), mode=mode, message_handler=heard) as client:
             yield client
     else:

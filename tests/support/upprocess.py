@@ -21,12 +21,12 @@ from typing import Any, Final
 
 from mcp import Client
 
-from forkserver import ForkedProcess, can_fork, fork_command
+from forkserver import FORKED, ForkedProcess, can_fork, fork_command
 from waiting import until_async
 
 Event = dict[str, Any]
 WAIT_SECONDS: Final = 30.0
-DEMO: Final = [sys.executable, "-m", "fairlead_cli.demo"]
+DEMO: Final = [*FORKED, "-m", "fairlead_cli.demo"]
 PLAIN: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "legacy_stdio.py")]
 """A server without the SDK, whose import takes most of the demo's start. For tests that can use any server."""
 PLAIN_TOOLS: Final = ["ask", "changed", "die", "echo", "later", "seen"]

@@ -11,17 +11,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from forkserver import program_words
 from ports import free_port
 
 
 def fairlead(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command. `code`: runs before it in the same interpreter."""
-    program = (
-        f"{code}\nimport sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
-    )
+    program = program_words()
+    if code:
+        main = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
+        program = [sys.executable, "-c", f"{code}\n{main}"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "COLUMNS": "100"}
     return subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [*program, *words],
         capture_output=True,
         text=True,
         timeout=30,

@@ -6,13 +6,13 @@ import http.server
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from forkserver import program_words
 from openapidocuments import OK, document, get
 
 PATHS = {"/pets": get(), "/bad": {"post": {"requestBody": 3, "tags": ["bad"], "responses": OK}}}
@@ -21,7 +21,7 @@ PATHS = {"/pets": get(), "/bad": {"post": {"requestBody": 3, "tags": ["bad"], "r
 def check(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HOME": "/nonexistent", "COLUMNS": "200", "NO_PROXY": "*"}
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead_cli", "openapi", "check", *words],
+        [*program_words(), "openapi", "check", *words],
         input=given,
         capture_output=True,
         timeout=60,

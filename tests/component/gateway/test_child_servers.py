@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_api.documents.catalog import ChildEndpoint, DeclaredLatency
 from fairlead_mcp.host import ChildHost
+from forkserver import FORKED, start_server
 from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, entry, running
 from toolservers import (
     LEGACY_STDIO,
@@ -17,13 +18,19 @@ from toolservers import (
 )
 
 ERAS = (MODERN, LEGACY)
+SDK = ChildEndpoint(command=FORKED[0], args=(*FORKED[1:], SDK_STDIO))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forked_servers() -> None:
+    start_server()
 
 
 @pytest.mark.parametrize("script", [SDK_STDIO, LEGACY_STDIO])
 @pytest.mark.parametrize("client", ERAS)
 async def test_a_child_process_is_called_like_any_server(tmp_path: Path, script: str, client: str) -> None:
     tool, arguments = ("add", {"a": 2, "b": 3}) if script == SDK_STDIO else ("echo", {"text": "5"})
-    child = ChildEndpoint(command=sys.executable, args=(script,))
+    child = SDK if script == SDK_STDIO else ChildEndpoint(command=sys.executable, args=(script,))
     children = ChildHost()
     try:
         demo = catalog("demo", child, [tool], version=MODERN if script == SDK_STDIO else LEGACY)
@@ -37,10 +44,9 @@ async def test_a_child_process_is_called_like_any_server(tmp_path: Path, script:
 
 
 async def test_a_child_process_reports_progress(tmp_path: Path) -> None:
-    child = ChildEndpoint(command=sys.executable, args=(SDK_STDIO,))
     children = ChildHost()
     try:
-        demo = catalog("demo", child, ["progress"])
+        demo = catalog("demo", SDK, ["progress"])
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
             answer = await ask(gateway, calling("demo__progress", {"steps": 2}, progressToken="tok"))
             assert [e["params"]["progressToken"] for e in answer.events[:-1]] == ["tok", "tok"]
@@ -86,7 +92,7 @@ async def test_a_tool_of_a_child_that_overruns_its_maximum_does_not_open_the_bre
     tmp_path: Path, session: str
 ) -> None:
     """The server uses the official SDK, which answers pings while a tool works."""
-    child = ChildEndpoint(command=sys.executable, args=("-m", "fairlead_cli.demo"))
+    child = ChildEndpoint(command=FORKED[0], args=(*FORKED[1:], "-m", "fairlead_cli.demo"))
     late = entry("forecast_demand", latency=DeclaredLatency(max_duration_ms=300))
     children = ChildHost()
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from askers import session_of
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_app.gateway import Gateway
 from fairlead_mcp.host import ChildHost
+from forkserver import FORKED, start_server
 from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running
 from policyworld import by
@@ -64,7 +64,8 @@ def text(result: dict[str, Any]) -> str:
 @contextlib.asynccontextmanager
 async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
     """A gateway with the SDK's server over stdio, in a process for each client."""
-    child = ChildEndpoint(command=sys.executable, args=(SDK_TASKS_STDIO,))
+    start_server()
+    child = ChildEndpoint(command=FORKED[0], args=(*FORKED[1:], SDK_TASKS_STDIO))
     document = catalog("demo", child, OWN_TOOLS, session="PerClient", capabilities=Raw(CAPABILITIES))
     children = ChildHost()
     try:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 import forkserver
 from commands import fairlead
 from ports import free_port
+from upprocess import all_dead
 
 TOOLS = '[{"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}]'
 
@@ -19,14 +24,14 @@ async def both(
     monkeypatch: pytest.MonkeyPatch, *words: str, stdin: str = "", **environment: str
 ) -> tuple[int, str, str]:
     """Run a command in both ways, and assert equal outcomes. Returns exit code, output and errors."""
-    before = forkserver.spent_s
+    before = forkserver.processor_s()
     forked = await fairlead(*words, stdin=stdin, **environment)
-    assert forkserver.spent_s > before
-    spent = forkserver.spent_s
+    assert forkserver.processor_s() > before
+    spent = forkserver.processor_s()
     with monkeypatch.context() as context:
         context.setenv("FAIRLEAD_TEST_NIGHTLY", "yes")
         assert await fairlead(*words, stdin=stdin, **environment) == forked
-    assert forkserver.spent_s == spent
+    assert forkserver.processor_s() == spent
     return forked
 
 
@@ -76,3 +81,67 @@ def test_variables_that_an_interpreter_reads_at_its_start_get_an_interpreter(mon
         {"FAIRLEAD_UNGUARDED": "x"},
     ):
         assert not forkserver.can_fork({**os.environ, **variables})
+
+
+SLEEPS = "import os, time; print(os.getpid(), os.environ['WORD'], flush=True); time.sleep(600)"
+
+
+@contextmanager
+def sleeping(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A forked script that sleeps: the program that stands for it, and its own process id."""
+    script = folder / "sleeps.py"
+    script.write_text(SLEEPS)
+    command = [*forkserver.FORKED, str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WORD": "given"}) as program:
+        assert program.stdout is not None
+        pid, word = program.stdout.readline().split()
+        assert word == "given", "its environment is its own"
+        yield program, int(pid)
+
+
+@pytest.fixture
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRLEAD_TEST_NIGHTLY", raising=False)
+    if not forkserver.can_fork(os.environ):
+        pytest.skip("coverage is measured: each command is an interpreter")
+
+
+@pytest.mark.usefixtures("forking")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+async def test_a_signal_to_a_program_ends_the_process_that_was_forked_for_it(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    with sleeping(tmp_path) as (program, pid):
+        assert pid != program.pid
+        program.send_signal(number)
+        assert program.wait() == -number
+    assert await all_dead([pid], within=20) == []
+
+
+@pytest.mark.usefixtures("forking")
+async def test_a_process_that_was_forked_for_a_program_ends_it_by_its_own_end(tmp_path: Path) -> None:
+    with sleeping(tmp_path) as (program, pid):
+        os.kill(pid, signal.SIGKILL)
+        assert program.wait() == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_forked_program_ends_as_an_interpreter_does_and_its_time_is_counted() -> None:
+    before_s = forkserver.processor_s()
+    interpreter = [sys.executable, "-m", "fairlead_cli"]
+    for words, code in ((["version"], 0), (["fly"], 2)):
+        forked, own = (
+            subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+            for command in (forkserver.FORKED, interpreter)
+        )
+        assert (forked.returncode, forked.stdout, forked.stderr) == (code, own.stdout, own.stderr)
+    assert forkserver.processor_s() > before_s
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_program_whose_environment_an_interpreter_reads_at_its_start_becomes_an_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "is_utf8.py"
+    script.write_text("import os, sys; print(sys.flags.utf8_mode, os.getpid())")
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    with subprocess.Popen([*forkserver.FORKED, str(script)], stdout=subprocess.PIPE, text=True, env=environment) as ran:
+        assert ran.communicate()[0].split() == ["1", str(ran.pid)]

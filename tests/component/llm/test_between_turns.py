@@ -33,6 +33,7 @@ CLIENT_CALL = ScriptedCall("theirs", {"q": 1})
 HI = MessageTurn("user", (TextPart("Hi"),))
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, provider: str, stream: bool) -> None:
@@ -46,6 +47,7 @@ async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, p
         assert "42" in json.dumps(world.model.requests[1])
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 async def test_a_mixed_turn_is_whole_again_in_the_next_request(

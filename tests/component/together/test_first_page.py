@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import program_in
 from controlplane import REPOSITORY, PlaneFactory
 from helmworld import program
 from page_reader import Reader, sections
@@ -23,7 +24,8 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     # the page's packages are installed here, so pip only checks that nothing is missing
-    for name, words in (("fairlead", " -m fairlead_cli"), ("python", ""), ("pip", " -m pip check --")):
+    program_in(binaries)
+    for name, words in (("python", ""), ("pip", " -m pip check --")):
         (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
         (binaries / name).chmod(0o755)
     install, declare = sections(REPOSITORY / "docs" / "install" / "cluster.md")["Without installing anything in it"]

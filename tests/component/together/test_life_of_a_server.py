@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from commands import fairlead as command
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.events import Event
+from forkserver import program_words
 from gatewayworld import Answer, ask, calling, modern
 from operatorworld import QUICK, World, running
 from ports import free_port
@@ -233,9 +233,7 @@ async def test_a_refresh_and_a_loss_show_on_a_laptop_too(tmp_path: Path) -> None
             code, out, _ = await fairlead(up.url, "refresh", "demo")
             assert (code, "2 tools, 1 before" in out) == (0, True)
             following = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "fairlead_cli",
+                *program_words(),
                 "events",
                 "--tail",
                 "0",

@@ -17,6 +17,7 @@ import pytest
 
 from fairlead_api.meta import ANNOTATION_APPROVE
 from fairlead_app.gateway import Gateway
+from forkserver import program_words
 from gatewayworld import Reachable, ask, calling, modern
 from operatorworld import World, running
 from rawserver import raw_server
@@ -54,7 +55,7 @@ async def descriptions(gateway: Gateway) -> dict[str, str]:
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "fairlead_cli", *words]
+    line = [*program_words(), *words]
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
 

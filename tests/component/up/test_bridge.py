@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from fairlead_app.authentication import build_trust
 from fairlead_app.settings import Settings
 from fairlead_cli.bridging.relay import Relay
 from fairlead_cli.connecting import Destination
+from forkserver import program_words
 from gatewayworld import LEGACY, catalog, running
 from ports import free_port
 from rawserver import raw_server
@@ -44,10 +44,8 @@ pytestmark = pytest.mark.timeout(60)
 
 def bridge_parameters(url: str, *words: str, **environment: str) -> Any:
     """The bridge as a child process of a client."""
-    arguments = ["-m", "fairlead_cli", "bridge", url, *words]
-    return stdio_client(
-        StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ, **environment})
-    )
+    command = [*program_words(), "bridge", url, *words]
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:], env={**os.environ, **environment}))
 
 
 @contextlib.contextmanager

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from controlplane import PlaneFactory
+from forkserver import program_words
 from ports import free_port
 
 
 def fairlead(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead_cli", *map(str, words)]
+    command = [*program_words(), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

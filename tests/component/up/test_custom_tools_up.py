@@ -6,11 +6,11 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 from mcp import Client
 
+from forkserver import program_words
 from gatewayworld import publish
 from upprocess import fairlead_up
 from waiting import until
@@ -56,10 +56,8 @@ async def test_custom_tools_are_served_by_the_gateways_option_and_a_hanging_one_
 ) -> None:
     (tmp_path / "mine.py").write_text(TOOLS)
     publish(tmp_path / "documents")
-    command = ["fairlead_cli", "gateway", "--documents", "documents", "--port", "0", "--metrics-port", "0"]
+    command = [*program_words(), "gateway", "--documents", "documents", "--port", "0", "--metrics-port", "0"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
         *command,
         "--tools",
         "mine.py",

@@ -17,6 +17,7 @@ from mcp import Client
 
 from commands import fairlead
 from containerengine import ContainerEngine
+from forkserver import program_words
 from toolservers import ODD_STDIO
 from upprocess import MARKING, PLAIN, Up, all_dead, children_of, fairlead_up, manifest, started_up
 from waiting import until_async
@@ -136,9 +137,7 @@ async def up_with_call(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, 
         words = ("call", "m__mark", f"file={begun}", f"seconds={seconds}", "--url", up.url)
         await until_async("the tool to be listed", lambda: _is_listed(up.url))
         call = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "fairlead_cli",
+            *program_words(),
             *words,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

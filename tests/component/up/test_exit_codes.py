@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import io
+import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -19,6 +22,7 @@ from packaging.requirements import Requirement
 from commands import fairlead
 from fairlead_cli import __main__
 from fairlead_cli.tree import tree
+from forkserver import can_fork
 from ports import free_port
 from upprocess import PLAIN, fairlead_up
 
@@ -236,6 +240,7 @@ def base_packages() -> Iterator[str]:
             yield file.parts[0].removesuffix(".py").partition(".")[0]
 
 
+@functools.cache
 def modules_of_extras() -> set[str]:
     """Modules of this environment that are not in the base installation."""
     have = {*base_packages(), *sys.stdlib_module_names}
@@ -243,17 +248,84 @@ def modules_of_extras() -> set[str]:
     return {name for name in here - have if not name.startswith(("fairlead", "_"))}
 
 
+_LEAN = """
+import gc, json, os, sys
+sys.modules |= dict.fromkeys(json.loads(sys.argv[1]))
+import httpx2, typer.main, fairlead_cli.calling.call, fairlead_cli.calling.tools
+from fairlead_cli.__main__ import main
+from fairlead_cli.tree import tree
+tree()
+gc.freeze()
+for line in sys.stdin:
+    words, folder = json.loads(line)
+    if (pid := os.fork()) == 0:
+        for stream, name in enumerate(("in", "out", "err")):
+            os.dup2(os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT), stream)
+        os.environ["HOME"] = folder
+        sys.argv = ["fairlead", *words]
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+"""Forks each command from an interpreter without the modules, which has imported what all commands import."""
+
+
+class Lean:
+    """Runs commands without the modules of extras."""
+
+    def __init__(self) -> None:
+        self._missing = sorted(modules_of_extras())
+        self._forking: subprocess.Popen[str] | None = None
+
+    async def run(self, *words: str, home: Path) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of a command."""
+        if not can_fork(os.environ):
+            code = f"import sys; sys.modules |= dict.fromkeys({self._missing!r})"
+            return await fairlead(*words, code=code, HOME=str(home), KUBECONFIG="/nonexistent")
+        ended_with = await asyncio.to_thread(self._fork, json.dumps([words, str(home)]))
+        return ended_with, (home / "out").read_text(), (home / "err").read_text()
+
+    def _fork(self, request: str) -> int:
+        if self._forking is None:
+            self._forking = subprocess.Popen(
+                [sys.executable, "-c", _LEAN, json.dumps(self._missing)],
+                env={**os.environ, "KUBECONFIG": "/nonexistent"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self._forking.stdin is not None
+        assert self._forking.stdout is not None
+        self._forking.stdin.write(f"{request}\n")
+        self._forking.stdin.flush()
+        return int(self._forking.stdout.readline())
+
+    def end(self) -> None:
+        if self._forking is not None:
+            self._forking.communicate()
+
+
+@pytest.fixture(scope="module")
+def lean() -> Iterator[Lean]:
+    lean = Lean()
+    yield lean
+    lean.end()
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"completion", "version"}))
-async def test_without_extras_a_verb_works_or_names_the_one_that_it_needs(verb: str, tmp_path: Path) -> None:
-    missing = sorted(modules_of_extras())
-    assert {"mcp", "kopf", "uvicorn", "fastapi"} <= set(missing)
-    code = f"import sys; sys.modules |= dict.fromkeys({missing!r})"
+async def test_without_extras_a_verb_works_or_names_the_one_that_it_needs(
+    verb: str, lean: Lean, tmp_path: Path
+) -> None:
+    assert {"mcp", "kopf", "uvicorn", "fastapi"} <= modules_of_extras()
     url = ["--url", f"http://127.0.0.1:{free_port()}/mcp"] if "--url" in option_names(verb) else []
     words = [*arguments(verb, tmp_path), *url, *(["--dry-run"] if verb == "client setup" else [])]
-    ended_with, out, err = await fairlead(
-        *verb.split(), *words, code=code, HOME=str(tmp_path), KUBECONFIG="/nonexistent"
-    )
+    ended_with, out, err = await lean.run(*verb.split(), *words, home=tmp_path)
     assert not TROUBLE.search(err.replace("…", "")), err
     if "needs the Python package" in err:
         assert re.search(r"pip install '[^']+\[[a-z-]+\]'", err)

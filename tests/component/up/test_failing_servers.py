@@ -10,6 +10,7 @@ from pathlib import Path
 
 from commands import fairlead
 from controlplane import REPOSITORY
+from forkserver import program_words
 from neededprograms import needs
 from npmmirror import registry_of_this_machine
 from upprocess import Event, fairlead_up
@@ -86,9 +87,7 @@ async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp
     async with fairlead_up(write_config(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         following = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "fairlead_cli",
+            *program_words(),
             "logs",
             "broken",
             "-f",

@@ -6,13 +6,13 @@ import asyncio
 import html
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from commands import fairlead
+from forkserver import program_words
 from upprocess import PLAIN, fairlead_up, manifest, until_listed
 from waiting import until_async
 
@@ -178,7 +178,7 @@ async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_
 
 async def follow_events(url: str, *words: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    command = [sys.executable, "-m", "fairlead_cli", "events", "--url", url, *words]
+    command = [*program_words(), "events", "--url", url, *words]
     return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
 
 

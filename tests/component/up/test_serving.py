@@ -14,6 +14,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from commands import fairlead
+from forkserver import FORKED
 from ports import free_port
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, PLAIN, PLAIN_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
@@ -45,7 +46,7 @@ def with_prefix(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
 
 
 async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(tmp_path: Path) -> None:
-    (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", sys.executable, SDK_STDIO))
+    (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", *FORKED, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await await_list(up, [*with_prefix("demo", DEMO_TOOLS), *with_prefix("sdk", SDK_TOOLS)])
@@ -100,11 +101,11 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/any")
 
-        other.write_text(manifest("sdk", sys.executable, SDK_STDIO))
+        other.write_text(manifest("sdk", *FORKED, SDK_STDIO))
         await up.ready("default/sdk")
         await await_list(up, [*with_prefix("any", PLAIN_TOOLS), *with_prefix("sdk", SDK_TOOLS)])
 
-        other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
+        other.write_text(manifest("sdk", *FORKED, SDK_STDIO, prefix="other"))
         await await_list(up, [*with_prefix("any", PLAIN_TOOLS), *with_prefix("other", SDK_TOOLS)])
 
         started = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
@@ -194,7 +195,7 @@ async def test_a_server_that_cannot_run_here_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("sdk", sys.executable, SDK_STDIO))
+    (tmp_path / "a.yaml").write_text(manifest("sdk", *FORKED, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/sdk")
         await await_list(up, with_prefix("sdk", SDK_TOOLS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from mcp import Client
 
 from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
+from forkserver import program_words
 from upprocess import Up, fairlead_up, until_listed
 
 NAMES = ("linear", "notion", "sentry")
@@ -32,9 +32,7 @@ def configuration(folder: Path, servers: Mapping[str, str], **fields: Any) -> st
 async def sign_in(up: Up, name: str, browser: FormBrowser) -> str:
     """Sign in by the link that `fairlead login` prints. Returns the command's output."""
     words = ["login", name, "--no-browser", "--url", up.url]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, stdout=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(*program_words(), *words, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     link = re.search(r"https?://\S+", (await process.stdout.readline()).decode())
     assert link is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import fairlead
+from forkserver import program_words
 from upprocess import DEMO, DEMO_TOOLS, Up, fairlead_up, manifest, started_up
 from waiting import until_async
 
@@ -67,7 +68,7 @@ async def test_each_tool_that_was_just_called_is_among_the_scores(tmp_path: Path
 
 
 async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fairlead_cli", "serve", "rules-lookup", "--data", str(tmp_path / "data")]
+    command = [*program_words(), "serve", "rules-lookup", "--data", str(tmp_path / "data")]
     servers = {"mcpServers": {"rules-lookup": {"command": command[0], "args": command[1:]}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
     async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from commands import program_in
 from ports import free_port
-from upprocess import Up, started_up
+from upprocess import DEMO, Up, started_up
 
 PAGES = Path(__file__).parents[3] / "docs" / "try"
 AWAY = "A server goes away"
@@ -50,9 +51,9 @@ class Tour:
         """Environment in which `python3` is this interpreter and `fairlead` is its command."""
         binaries = self.folder / "bin"
         binaries.mkdir(exist_ok=True)
-        for name, program in (("python3", ""), ("fairlead", "-m fairlead_cli")):
-            (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {program} "$@"\n')
-            (binaries / name).chmod(0o755)
+        program_in(binaries)
+        (binaries / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (binaries / "python3").chmod(0o755)
         url = f"http://127.0.0.1:{self.ports['8080']}/mcp"
         path = f"{binaries}:{os.environ['PATH']}"
         ours = {"PATH": path, "FAIRLEAD_URL": url, "COLUMNS": "200", "REMOTE_KEY": "secret"}
@@ -67,8 +68,8 @@ class Tour:
         return (out + err).decode()
 
     async def server(self, port: str, *more: str) -> Process:
-        words = ("-m", "fairlead_cli.demo", "--port", str(self.ports[port]), *more)
-        return await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.DEVNULL)
+        words = ("--port", str(self.ports[port]), *more)
+        return await asyncio.create_subprocess_exec(*DEMO, *words, stderr=asyncio.subprocess.DEVNULL)
 
 
 def commands_of(step: str) -> list[tuple[str, str, str]]:
