@@ -175,18 +175,17 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_unrestr
 ) -> None:
     plane_with_policies: ControlPlane = request.getfixturevalue("plane_with_policies")
     member, tried = "unrestrictedPodTemplate", 0
-    # The policy does not read the template: every update brings the first and the empty one, the others are created.
-    for template, updated in (
-        (pod(hostPID=True, hostNetwork=True), servers_from_before),
-        (template_with_security(privileged=True), {}),
-        (template_with_volume(hostPath={"path": "/"}), {}),
-        ({}, servers_from_before),
+    for template in (
+        pod(hostPID=True, hostNetwork=True),
+        template_with_security(privileged=True),
+        template_with_volume(hostPath={"path": "/"}),
+        {},
     ):
         spec = {"image": {"name": "registry.example/demo:1"}, member: template}
         tries = [*_creations(spec, member)]
         assert _accepted_tries(plane_with_policies, tries, member, None) == []
         tried += len(tries)
-        for name, before in updated.items():
+        for name, before in servers_from_before.items():
             tries = [*_updates(name, member, template, before)]
             assert _accepted_tries(plane_with_policies, tries, member, before["spec"].get(member)) == []
             tried += len(tries)
@@ -198,13 +197,12 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_approva
 ) -> None:
     plane_with_policies: ControlPlane = request.getfixturevalue("plane_with_policies")
     member, tried = "approval", 0
-    # The policy compares the name in the same way in every request: each kind of update brings one of them.
     for by in ("somebody-else", "Admin", "admin ", "system:admin", "\u0430dmin"):
         approval = {"hash": "sha256:1", "by": by}
         tries = [*_creations({"image": {"name": "registry.example/demo:1"}, member: approval}, member)]
         assert _accepted_tries(plane_with_policies, tries, member, None) == []
         tried += len(tries)
-        for name, before in servers_from_before.items() if by == "somebody-else" else ():
+        for name, before in servers_from_before.items():
             tries = [*_updates(name, member, approval, before)]
             assert _accepted_tries(plane_with_policies, tries, member, None) == []
             tried += len(tries)
