@@ -84,7 +84,10 @@ def _print(scores: list[dict[str, Any]]) -> None:
         print("The gateway has no tools yet.")
     elif others:
         problem = "No tool was measured yet" if not rows else f"Never measured: {some_names(others)}"
-        print(f"{problem}. `fairlead call` measures a tool; `fairlead up --probe` measures read-only tools.")
+        print(
+            f"{problem}. `fairlead call` measures a tool; probes measure read-only tools: `fairlead up --probe`, or "
+            "spec.calibration.probe of an McpServer on a cluster."
+        )
 
 
 def _row(score: dict[str, Any]) -> tuple[str, ...]:

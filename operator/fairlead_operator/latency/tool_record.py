@@ -22,7 +22,7 @@ from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
 from fairlead_operator.latency.tier_moves import MoveReasons, describe_move
 from fairlead_operator.latency.window import Window
-from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
+from fairlead_operator.latency.wording import cause_of, has_no_sample, why_degraded, why_hidden, why_shown
 
 MAX_RUNNING: Final = 1000
 """Maximum number of running attempts per tool. Beyond it, the oldest is dropped: the report of its end was probably
@@ -75,7 +75,8 @@ class ToolRecord:
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
     ) -> None:
         """`published` is the tool's state before a restart, from which window, scores and decisions are restored."""
-        figures = published.quantiles if published else None
+        # the figures of a trial are of before it: in the window, they would end it without a call
+        figures = published.quantiles if published and not any(map(has_no_sample, published.fits.values())) else None
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
         self.measured_at = published.measured_at if published else ""
@@ -198,7 +199,11 @@ class ToolRecord:
     def _figures(self, published: ToolState | None) -> Quantiles | None:
         """The quantiles to publish: those already published if the tiers are the same and no quantile changed by more
         than a tenth. A document that is written because of another tool then shows no changes of this tool.
+
+        A trial begins with an empty window. The figures of before it stay until there are newer ones.
         """
+        if published is not None and not len(self.window):
+            return published.quantiles
         now = self.window.quantiles()
         before = published.quantiles if published is not None and published.tiers == self.tiers else None
         if before is None or now is None or quantiles_differ(published, now):

@@ -63,6 +63,11 @@ def why_degraded(health: HealthScore, tier: str) -> str:
     return f"degraded score={health.score} failures={health.bad}/{health.total} tier={tier} back={good}-good"
 
 
+def has_no_sample(reason: str) -> bool:
+    """Whether a published line is of a tool that had figures and an empty window, as at the beginning of a trial."""
+    return " late=0/0 " in reason
+
+
 def cause_of(reason: str) -> str:
     """Parse the cause out of a published line about a hidden tool: the cause of its score, or `degraded`."""
     word, *fields = reason.split()

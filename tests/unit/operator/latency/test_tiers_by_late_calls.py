@@ -137,6 +137,26 @@ def test_without_probes_a_tool_is_tried_after_half_a_minute_then_after_a_minute(
     assert "fast" in record.decide(90.0)
 
 
+def test_the_figures_of_before_a_trial_stay_until_the_trial_has_its_own() -> None:
+    record = record_with_points(probed=False)
+    after(record, "L" * 12, at=0.0)
+    hidden = record.state("t", "cluster", 0.0)
+    assert hidden.quantiles is not None
+    record.decide(30.0)
+    trial = record.state("t", "cluster", 30.0, hidden)
+    assert trial.quantiles == hidden.quantiles
+    assert " late=0/0 " in trial.fits["fast"]
+
+    restarted = ToolRecord([FAST, DEEP], Declaration(), now=31.0, published=trial)
+    assert restarted.state("t", "cluster", 31.0, trial).quantiles == hidden.quantiles
+    assert "fast" in restarted.tiers, "its late calls of before the trial end no trial"
+
+    after(record, "T", at=32.0)
+    newer = record.state("t", "cluster", 32.0, trial)
+    assert newer.quantiles is not None
+    assert newer.quantiles.samples == 1
+
+
 @pytest.mark.parametrize(
     ("before", "run"), [("LLLLL", 5), ("LTLTLTLTLT", 7)], ids=["always late", "late half of the time"]
 )
