@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from typing import Final
 from urllib.parse import urlsplit
 
-from fairlead_cli.proxies import is_this_machine
 from fairlead_formats import names
 from fairlead_tools.commands import add_url
 
@@ -31,6 +30,8 @@ def up_command(url: str) -> str:
 
 def start_advice(url: str, *, may_be_named: bool = True) -> str:
     """Advice about a gateway that cannot be reached: how to start one at `url`, if that is on this machine."""
+    from fairlead_cli.proxies import is_this_machine  # loads fairlead_mcp, which most commands do not need
+
     if not is_this_machine(urlsplit(url).hostname or ""):
         return f"Is a gateway running there?{' Name another with --url.' * may_be_named}"
     return f"Is a gateway running there? Start one with {up_command(url)}{', or name it with --url' * may_be_named}."

@@ -61,7 +61,8 @@ def main(words: list[str]) -> None:
         program = [] if words and words[0].endswith((".py", "-m")) else ["-m", "fairlead_cli"]
         os.execv(sys.executable, [sys.executable, *program, *words])
     for number in _FORWARDED:
-        signal.signal(number, lambda number, _: os.kill(pid, number))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has it ignored, by the programs of a program too
+            signal.signal(number, lambda number, _: os.kill(pid, number))
     os.closerange(0, 3)  # a reader of the streams waits for the command alone
     code = int(connection.recv(_ANSWER_BYTES) or b"1")
     if code < 0:
