@@ -228,7 +228,7 @@ async def main():
     host = ChildHost()
     for n, args in enumerate((sys.argv[2:4], sys.argv[4:6])):
         child = host.get(n, ChildSpec.of(sys.executable, [sys.argv[1], *args]))
-        await child.ready(asyncio.get_running_loop().time() + 20)
+        await child.wait_until_ready(asyncio.get_running_loop().time() + 20)
     print("ready", flush=True)
     await asyncio.sleep(600)
 
