@@ -11,6 +11,7 @@ meaningless schema is not replaced: models would have to guess the arguments of 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -36,6 +37,8 @@ CHANGES_LIMIT: Final = 200
 """Maximum characters of the changes to one definition in a message."""
 MAX_NAMES: Final = 5
 """Maximum number of definitions that a message names per cause."""
+_CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""General categories of Unicode that no name may contain: controls, formats, and separators of lines and paragraphs."""
 _RECOMMENDED_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Names that MCP recommends (2026-07-28, tools, names; SEP-986)."""
 
@@ -228,12 +231,11 @@ def _name_fault(name: str, limit: int) -> str:
 
 
 def _is_control(character: str) -> bool:
-    """Whether a character is C0, DEL, C1, invisible, or changes the text direction.
+    """Whether a character controls a terminal, is invisible, changes the text direction, or begins a line.
 
     Such characters make one name look like another in a log or a prompt.
     """
-    code = ord(character)
-    return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
+    return unicodedata.category(character) in _CONTROLS
 
 
 def _label(raw: Raw, number: int) -> str:
