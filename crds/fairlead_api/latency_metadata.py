@@ -153,7 +153,7 @@ def _raw_text(raw: bytes) -> str:
 
 
 def _number(value: Any) -> int | None:
-    """A number from 0 to `LONGEST_MS`, which may be given as a string; None for any other value."""
+    """A number from 0 to below `LONGEST_MS`, in any unit, which may be given as a string; None for any other value."""
     if isinstance(value, str) and len(value) <= SHOWN_CHARACTERS:
         try:
             value = float(value)

@@ -50,7 +50,9 @@ def parsed_network(text: str) -> IPv4Network | IPv6Network:
 
 
 def check_host_or_network(text: str) -> None:
-    """Raises ValueError unless the string is a network or a host name. In a host name, `*` may replace any part."""
+    """Raises ValueError for a string with `/` or `:` that is not a network. The pattern of `HostOrNetwork` checks host
+    names, in which `*` may replace any part.
+    """
     if "/" in text or ":" in text:
         parsed_network(text)
 
@@ -64,7 +66,9 @@ def check_url(text: str) -> None:
 
 
 def check_public_url(text: str) -> None:
-    """Raises ValueError unless the string is an http or https URL to which endpoints such as `/mcp` can be added."""
+    """Raises ValueError unless the string is an http or https URL that contains no credentials, and whose path does not
+    end with `/mcp`: the paths of endpoints are appended to it.
+    """
     check_url(text)
     if urlsplit(text).path.rstrip("/").endswith("/mcp"):
         raise ValueError(f"{text!r} is the URL of an endpoint: leave /mcp out")

@@ -27,7 +27,7 @@ async def result_of(
 ) -> Raw:
     """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request.
 
-    `FutureSink` implements `notify` and `end_subscription`.
+    `notify` and `end_subscription` are passed to `FutureSink`, which documents them.
     """
     sink = FutureSink(notify, end_subscription)
     pending = upstream.send(request, sink)
@@ -139,7 +139,8 @@ class TaskCall:
 class RelayUpstream(Upstream):
     """Upstream that forwards every member to another upstream; subclasses override parts.
 
-    A member that is missing here would be that of `Upstream`: its default answers for the other upstream, silently.
+    Every member of `Upstream` has to be forwarded here. A missing one would be inherited: the default of `Upstream`
+    would be used silently, and the wrapped upstream would not be called.
     """
 
     def __init__(self, upstream: Upstream) -> None:
@@ -191,3 +192,4 @@ class CompletedRequest:
 
 
 ANSWERED = CompletedRequest()
+"""A `Pending` whose `cancel` does nothing."""

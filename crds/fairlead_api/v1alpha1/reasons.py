@@ -439,6 +439,7 @@ EXPLANATIONS: Final[Mapping[Cause, CauseExplanation]] = MappingProxyType(
 )
 """Explanation of every cause."""
 
+# the possible causes by condition type
 BELONGS_TO: Final[Mapping[ConditionType, tuple[Cause, ...]]] = MappingProxyType(
     {
         ConditionType.ACCEPTED: (*_ACCEPTED,),

@@ -1,4 +1,6 @@
-"""Requests of `fairlead top` in threads, so that a gateway that does not respond cannot block the screen or exit."""
+"""Runs the requests of `fairlead top` in threads, so that neither the screen nor the exit of the program is blocked
+when the gateway does not respond.
+"""
 
 from __future__ import annotations
 

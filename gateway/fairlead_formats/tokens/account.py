@@ -65,7 +65,7 @@ class TaskTokens(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Tokens read and written."""
+        """Tokens read, and tokens written in addition to those of a task with tools listed."""
         return self.read + self.written
 
 

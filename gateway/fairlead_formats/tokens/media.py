@@ -1,9 +1,10 @@
 """Token counts of images and audio, as the providers count them. Pure module.
 
-An image's size is read from the beginning of its data. An image whose size cannot be read counts as the largest. For an
-image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision", image costs). OpenAI
-counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258 per tile ("Understand
-and count tokens"). Audio is counted as by Gemini: 32 tokens a second, which is more than at the other two providers.
+An image's size is read from the beginning of its data. An image whose size cannot be read counts as one of 1,568 ×
+1,568 pixels. For an image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision",
+image costs). OpenAI counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258
+per tile ("Understand and count tokens"). Audio is counted as by Gemini: 32 tokens a second, which is more than at the
+other two providers.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ HEAD: Final = 96 << 10
 precedes the size.
 """
 WAV_SECOND_TOKENS: Final = 32
+"""Tokens per second of a WAV file."""
 LEAST_TILE: Final = 256
 """Minimum pixels per side of Gemini's tiles."""
 MOST_TILES: Final = 16
-_LARGEST: Final = (1568, 1568)
+_ASSUMED_SIZE: Final = (1568, 1568)
+"""Width and height in pixels of an image whose size cannot be read."""
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def image_tokens(data: str, provider: str | None = None) -> int:
     """Tokens of a base64 image at one of `PROVIDERS`; without a provider the largest number of all providers."""
-    size = image_size(_head(data)) or _LARGEST
+    size = image_size(_head(data)) or _ASSUMED_SIZE
     if provider in _COUNTS:
         return _COUNTS[provider](*size)
     return max(count(*size) for count in _COUNTS.values())
@@ -48,7 +51,7 @@ def audio_tokens(data: str) -> int:
         per_second: int = struct.unpack("<I", head[28:32])[0]
         if per_second:
             return math.ceil(size / per_second * WAV_SECOND_TOKENS)
-    return size // AUDIO_BYTES + 1
+    return size // AUDIO_BYTES + 1  # bytes per token
 
 
 def image_size(head: bytes) -> tuple[int, int] | None:
@@ -100,7 +103,7 @@ def _jpeg(head: bytes) -> tuple[int, int] | None:
 
 def _anthropic(width: int, height: int) -> int:
     scale = min(1.0, 1568 / max(width, height))
-    return min(IMAGE, math.ceil(width * scale * height * scale / 750))
+    return min(IMAGE, math.ceil(width * scale * height * scale / 750))  # `IMAGE`: the maximum
 
 
 def _openai(width: int, height: int) -> int:

@@ -38,8 +38,12 @@ class Family(msgspec.Struct, frozen=True):
 
 
 OPENAI: Final = Family("openai", 1000, 700, 12, source="rendered as a TypeScript namespace, 0.68 of the compact JSON")
-CLAUDE_3: Final = Family("claude-3", 1200, 1200, 530, source="o200k undercounts by 15 to 20 %; tool prompt of Opus")
-CLAUDE_4: Final = Family("claude-4", 1200, 1200, 346, source="as for Claude 3; tool prompt quoted for Claude 4")
+CLAUDE_3: Final = Family(
+    "claude-3", 1200, 1200, 530, source="15 to 20 % more than o200k; preamble: Opus's system prompt for tools"
+)
+CLAUDE_4: Final = Family(
+    "claude-4", 1200, 1200, 346, source="factors of Claude 3; preamble: documented size of the system prompt for tools"
+)
 CLAUDE_4_7: Final = Family("claude-4.7", 1550, 1550, 346, source="from Opus 4.7 on 1.0 to 1.35 times as many tokens")
 GEMINI: Final = Family("gemini", 1150, 1150, 30, source="vocabulary of Gemma 3; margin of 15 %, not measured")
 QWEN: Final = Family("qwen", 1100, 1200, 201, source="chat template of Qwen3.5: spaced JSON")

@@ -16,7 +16,8 @@ _decode_icons = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 def server_info(server: Server) -> bytes | None:
     """The server's raw `serverInfo` without members that clients reject (MCP 2025-11-25, schema, Implementation). A
-    version that is not a string is converted to a string. None if the name is missing.
+    version that is not a string is converted to a string. None if `serverInfo` is not a JSON object, or
+    its name is not a string.
     """
     info = bytes(server.catalog.server_info)
     try:

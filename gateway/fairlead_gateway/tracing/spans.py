@@ -30,8 +30,8 @@ class CallSpan(Protocol):
         ...
 
     def attempt(self, params: bytes) -> tuple[bytes, bytes]:
-        """Start the span of an attempt. Returns the encoded params and header lines, with the trace context of this
-        span.
+        """Start the span of an attempt. Returns the encoded params and header lines, each with the trace context of the
+        attempt's span.
         """
         ...
 

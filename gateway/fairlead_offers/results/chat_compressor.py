@@ -1,4 +1,4 @@
-"""Compresses results of tools by a model, through an OpenAI-compatible `POST /v1/chat/completions` (vLLM, LiteLLM)."""
+"""Compresses tool results with a model, through an OpenAI-compatible `POST /v1/chat/completions` (vLLM, LiteLLM)."""
 
 from __future__ import annotations
 

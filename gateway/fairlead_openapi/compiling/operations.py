@@ -24,9 +24,13 @@ from fairlead_tools.validation.schema_compiler import compile_schema
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 """Members of a Path Item Object that are operations."""
 MAX_INPUT_BYTES: Final = 256 << 10
-"""Maximum size of an `inputSchema` in bytes; an operation that needs more is left out."""
+"""Maximum size of an `inputSchema` in bytes; an operation that needs more is left out. Above
+`schema_compiler.MAX_SCHEMA_BYTES`, which is smaller, arguments are not validated, which is a loss of the operation.
+"""
 MAX_DEFINITION_BYTES: Final = 64 << 10
-"""Size in bytes, some 16,000 tokens, above which further definitions of an `inputSchema` allow any value."""
+"""Maximum size in bytes of all definitions (`$defs`) of an `inputSchema` together, some 16,000 tokens. A definition
+that does not fit is replaced by `{}`, which allows any value.
+"""
 MAX_OUTPUT_BYTES: Final = 64 << 10
 """Maximum size of an `outputSchema` in bytes; a larger one is left out, and results are text."""
 MAX_DESCRIPTION: Final = 8192
@@ -52,7 +56,7 @@ class DocumentContext(msgspec.Struct, frozen=True):
 
 
 class MadeOperation(msgspec.Struct, frozen=True):
-    """A tool, and what its operation lost."""
+    """A tool, and the parts of its operation that the tool cannot express."""
 
     tool: CompiledTool
     losses: tuple[OperationLoss, ...]
@@ -84,12 +88,12 @@ class OperationCompiler:
         )
         body = self._body(key, operation, arguments, losses)
         answer = self._answers.read(operation.get("responses"))
-        schema, of_definitions = self._input_schema(parameters, body)
-        losses += [*parameters.losses, *body.losses, *of_definitions]
-        encoded, of_patterns = _encode_input(schema)
-        losses += of_patterns
+        schema, definition_losses = self._input_schema(parameters, body)
+        losses += [*parameters.losses, *body.losses, *definition_losses]
+        encoded, unchecked_losses = _encode_input(schema)
+        losses += unchecked_losses
         output, note = self._output_schema(answer)
-        made = Operation(
+        compiled_operation = Operation(
             method=key.method,
             path=key.path.partition("#")[0],  # documents of AWS tell operations apart by fragments
             base_url=self._own_base_url(path_item, operation, losses),
@@ -102,7 +106,8 @@ class OperationCompiler:
         )
         definition = _definition(name, key, operation, encoded, output)
         notes = (*parameters.notes, *([note] if note else ()))
-        return MadeOperation(CompiledTool(name, definition, made), tuple(dict.fromkeys(losses)), notes)
+        tool = CompiledTool(name, definition, compiled_operation)
+        return MadeOperation(tool, tuple(dict.fromkeys(losses)), notes)
 
     def _body(
         self, key: OperationKey, operation: dict[str, Any], names: ArgumentNames, losses: list[OperationLoss]

@@ -39,7 +39,9 @@ class Die:
     dropped: bool = False
     exploded: bool = False
     counts: int | None = None
-    """In a success pool: 1 for a success, -1 for a failure, 0 for neither."""
+    """In a success pool: number of success conditions that the die meets, minus the failure conditions that it meets.
+    None without such conditions, and for a dropped die.
+    """
 
     def text(self) -> str:
         """Text of the die: `6!` exploded, `~2~` dropped, `5*` success, `1-` failure."""
@@ -174,7 +176,7 @@ def _check_termination(compare: Compare, low: int, high: int, action: str) -> No
 def _select(dice: list[Die], modifier: Select) -> None:
     ranked = sorted(
         (die for die in dice if not die.dropped), key=lambda die: die.value, reverse=modifier.highest
-    )  # stable: among equal dice, the earlier one
+    )  # stable: of equal dice, the earlier is kept or dropped first
     dropped = ranked[modifier.number :] if modifier.keep else ranked[: modifier.number]
     for die in dropped:
         die.dropped = True

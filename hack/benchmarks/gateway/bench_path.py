@@ -95,7 +95,7 @@ class Loop(uvloop.Loop):
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[tuple[Transport, bytes]] = []
-        """Requests to servers that are not answered yet."""
+        """Requests of clients that are not answered yet."""
 
     async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]  # less of it
         transport = Transport(lambda transport, data: self.requests.append((transport, data)))

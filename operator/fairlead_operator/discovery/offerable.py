@@ -1,11 +1,13 @@
-"""Decides which of a server's definitions can be offered, and names the faults of the others. Pure.
+"""Decides which of a server's definitions can be offered, and collects the faults of all of them. Pure.
 
 A definition that cannot be offered is left out and named in the server's condition; the server's other definitions
-are offered. A definition that violates MCP's schema is left out, because clients reject a whole list for one invalid
-entry; on a merged endpoint, the list contains the tools of all servers. A definition whose fault has one obvious
-correction (`fairlead_tools.definitions.forms`) is stored as the server wrote it; gateways correct it for their clients,
-and the condition mentions it. The condition also mentions names that the protocol only advises against. A missing or
-meaningless schema is not replaced: models would have to guess the arguments of an invented schema.
+are offered. A definition that violates the schema of MCP 2026-07-28 is left out, because clients reject a whole list
+for one invalid entry; on a merged endpoint, the list contains the tools of all servers. A definition that only clients
+of older revisions would reject is offered to the other clients, and the condition mentions it. A definition whose fault
+has one obvious correction (`fairlead_tools.definitions.forms`) is stored as the server wrote it; gateways correct it
+for their clients, and the condition mentions it. The condition also mentions names that the protocol only advises
+against. A missing or meaningless schema is not replaced: models would have to guess the arguments of an invented
+schema.
 """
 
 from __future__ import annotations
@@ -122,12 +124,12 @@ class Fault:
     why: str
     """The fault in words; empty if `cause` says enough."""
     left_out: bool = True
-    """Whether the definition is not offered because of the fault."""
+    """Whether the definition is offered to no client because of the fault."""
 
 
 @dataclass
 class DefinitionFilter:
-    """Selects the usable definitions of one server's listings, and collects the faults of the others.
+    """Selects the usable definitions of one server's listings, and collects the faults of all definitions.
 
     `in_headers`: whether the transport also sends tool arguments in HTTP headers, so that `x-mcp-header` is checked.
     """
@@ -189,7 +191,7 @@ class DefinitionFilter:
         if forms.legacy.changes:  # includes the changes of the modern form
             changes = fit("; ".join(forms.legacy.changes), CHANGES_LIMIT)
             self._note(Cause.MENDED_DEFINITIONS, kind, name, changes, left_out=False)
-        if forms.legacy.refusal:
+        if forms.legacy.refusal:  # the definition is offered to modern clients
             self._note(Cause.INVALID_SCHEMAS, kind, name, fit(forms.legacy.refusal, CHANGES_LIMIT), left_out=False)
 
     def _header_fault(self, raw: Raw) -> str:

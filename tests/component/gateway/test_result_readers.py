@@ -1,7 +1,8 @@
-"""Real SDKs read a corpus of malformed results through the gateway: each executed call returns a result.
+"""Real SDKs call a tool whose server answers with a corpus of malformed results: the gateway repairs each result so
+that no SDK refuses it.
 
-At night, each SDK reads the whole corpus. At a merge, each SDK reads a third, so that the SDKs of a revision together
-read every result. The schemas of both revisions check the gateway's results at each merge, too.
+At night, each SDK reads the whole corpus. At a merge, each SDK reads a third, so that the SDKs of one MCP revision
+together read every result. The schemas of both MCP revisions check the gateway's results at each merge, too.
 """
 
 from __future__ import annotations
@@ -37,18 +38,19 @@ def results_for(sdk: str) -> Sequence[Any]:
 
 
 async def assert_all_are_read(folder: Path, sdk: str) -> None:
-    whole = folder / "corpus.json"
-    part = folder / "part.json"
+    through_gateway_file = folder / "through_gateway.json"
+    direct_file = folder / "direct.json"
     results = results_for(sdk)
-    whole.write_text(json.dumps(results))
-    part.write_text(json.dumps(DIRECT))
+    through_gateway_file.write_text(json.dumps(results))
+    direct_file.write_text(json.dumps(DIRECT))
     async with raw_server(answer_json) as server:
-        reached = catalog("odd", server.url, ["give"], version=LEGACY)
-        async with running(folder, reached) as gateway:
-            refused = await refusals(sdk, f"http://127.0.0.1:{gateway.port}/mcp", "odd__give", whole)
+        server_catalog = catalog("odd", server.url, ["give"], version=LEGACY)
+        async with running(folder, server_catalog) as gateway:
+            url = f"http://127.0.0.1:{gateway.port}/mcp"
+            refused = await refusals(sdk, url, "odd__give", through_gateway_file)
         assert [(results[index], why) for index, why in refused] == []
-        if "2026" not in sdk:  # the server supports 2025-11-25
-            assert len(await refusals(sdk, server.url, "give", part)) > 5, "the SDK takes anything"
+        if "2026" not in sdk:  # the server supports only 2025-11-25, so SDKs of 2026-07-28 cannot call it directly
+            assert len(await refusals(sdk, server.url, "give", direct_file)) > 5, "the SDK takes anything"
 
 
 @pytest.mark.timeout(300)

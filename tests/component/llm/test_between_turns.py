@@ -258,7 +258,7 @@ async def test_thoughts_of_another_family_do_not_go_to_the_clients_own(tmp_path:
         assert "So." in json.dumps(world.models[1].requests[0])
 
 
-async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path) -> None:
+async def test_previous_response_id_continues_an_answer_of_another_api_family(tmp_path: Path) -> None:
     turns = [ScriptedTurn("One."), ScriptedTurn("Two.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS["anthropic"]) as world:
         first = (await post_request(world, "openai-responses", HI)).message

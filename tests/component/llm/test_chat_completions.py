@@ -112,7 +112,7 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
         assert not world.called
 
 
-async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
+async def test_the_model_gets_all_calls_and_results_of_a_mixed_turn(tmp_path: Path) -> None:
     mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
     for stream in (False, True):
         async with llm_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:

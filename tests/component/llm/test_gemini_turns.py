@@ -38,7 +38,7 @@ def calls(content: dict[str, Any]) -> list[Any]:
     return [part for part in content["parts"] if "functionCall" in part]
 
 
-async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path) -> None:
+async def test_the_model_gets_all_calls_and_results_of_a_mixed_turn(tmp_path: Path) -> None:
     for method in METHODS:
         mixed = ScriptedTurn("Both.", [CLIENT_CALL, ADD, CLIENT_CALL])
         async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:

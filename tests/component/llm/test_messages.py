@@ -74,7 +74,7 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: boo
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
+async def test_the_model_gets_all_calls_and_results_of_a_mixed_turn(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["Hm."])
     async with world(tmp_path, ScriptedTurn("First.", [ADD], thoughts=["Oh."]), mixed, ScriptedTurn("Done.")) as here:
         options: dict[str, Any] = {"tools": [CLIENT_TOOL], "thinking": THINKS, "stream": stream}

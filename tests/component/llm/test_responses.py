@@ -64,7 +64,8 @@ async def test_a_stream_of_responses_has_one_beginning_one_end_and_no_gaps(tmp_p
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
+async def test_the_model_gets_all_calls_and_results_of_a_mixed_turn(tmp_path: Path, stream: bool) -> None:
+    # mixed: calls of the gateway's tools and of the client's
     mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         response = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
@@ -87,7 +88,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: bool) -> None:
+async def test_previous_response_id_continues_a_mixed_turn(tmp_path: Path, store: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, CLIENT_CALL], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         response = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
@@ -137,13 +138,14 @@ async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tm
 async def test_thoughts_whose_calls_are_lost_are_left_out(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes."), context_bytes=0) as world:
         response = await final(world, "Add", stream=False, store=False)
-        ours = [item for item in response["output"] if item["type"] != "message" or "42" in str(item["content"])]
-        back = [{"role": "user", "content": "Add"}, *ours, {"role": "user", "content": "Sure?"}]
+        # without the first message and the lost call, no output of the model follows the first reasoning item
+        returned = [item for item in response["output"] if "Let me see." not in str(item.get("content"))]
+        back = [{"role": "user", "content": "Add"}, *returned, {"role": "user", "content": "Sure?"}]
         assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"]) == ["message", "reasoning", "message", "message"]
 
 
-async def test_an_id_that_is_not_known_is_refused_with_a_sentence(tmp_path: Path) -> None:
+async def test_an_unknown_previous_response_id_is_refused(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         answer = await respond(world, "Hi", previous_response_id="resp_of_somebody_else")
     assert answer.status == 400
@@ -176,7 +178,7 @@ async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_cam
     assert "fairlead" not in world.model.requests[0]
 
 
-async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> None:
+async def test_the_client_runs_calls_of_namespaced_tools_and_of_its_local_shell(tmp_path: Path) -> None:
     call = {
         "type": "function_call",
         "id": "fc_1",
@@ -261,12 +263,12 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
         retrieved = await get(world.gateway, f"/v1/responses/{response['id']}")
         refused = await respond(world, "Hi", background=True, stream=True)
     assert retrieved.message["id"] == response["id"]
-    assert world.model.about_kept == [("GET", "/v1/responses/resp_scripted_0001")]
+    assert world.model.about_kept == [("GET", "/v1/responses/resp_scripted_0001")]  # requests for stored responses
     assert (refused.status, refused.message["error"]["param"]) == (400, "stream")
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path, stream: bool) -> None:
+async def test_previous_response_id_continues_an_answer_of_another_api_family(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("Both.", [ADD, CLIENT_CALL]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns, provider={"responses": False}) as world:
         first = await final(world, "Ask", stream=stream, tools=[theirs()])

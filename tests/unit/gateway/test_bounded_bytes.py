@@ -1,4 +1,6 @@
-"""The bytes of peers that the gateway keeps are bounded, because limits on numbers of objects do not bound memory."""
+"""The gateway bounds the number of bytes that it stores of clients' and servers' data, because limits on the number of
+objects do not bound memory.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
 
 MIB = 1 << 20
-ASKING = ClientPeer(b"session", b'{"sampling":{}}')
+SAMPLING_CLIENT = ClientPeer(b"session", b'{"sampling":{}}')
 
 
 class Disk:
@@ -62,7 +64,9 @@ class Disk:
         """Do nothing."""
 
 
-class Asked:
+class FakeRequest:
+    """Request as the auditor needs it."""
+
     identity = ANONYMOUS
     address = "127.0.0.1"
     headers: ClassVar[dict[bytes, bytes]] = {}
@@ -75,7 +79,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     arguments = Raw(b'"' + b"x" * MIB + b'"')
     for _ in range(2 * CAPACITY_BYTES // MIB):
         params = {"arguments": arguments, "_meta": Raw(b"{}")}
-        auditor.record_call(Asked(), AuditedCall("tools/call", "x" * MAX_NAME, params, ""))
+        auditor.record_call(FakeRequest(), AuditedCall("tools/call", "x" * MAX_NAME, params, ""))
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
@@ -85,7 +89,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
         disk.free.set()
         writer.close()
     assert disk.written.count(b"\n") <= CAPACITY_BYTES // MIB + 1
-    auditor.record_denial(Asked(), AuditedCall("tools/call", "y", {}, "-32602"), "no")
+    auditor.record_denial(FakeRequest(), AuditedCall("tools/call", "y", {}, "-32602"), "no")
     assert writer.buffered == 1
 
 
@@ -96,31 +100,31 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
     whole = b"x" * MIB
     part = Raw(memoryview(whole)[:10])
     call = AuditedCall("tools/call", "x" * MIB, {"arguments": part}, "-32602")
-    Auditor(writer, "all", "full").record_denial(Asked(), call, "no")
+    Auditor(writer, "all", "full").record_denial(FakeRequest(), call, "no")
     assert len(put[0].tool) == MAX_NAME
     assert put[0].arguments is not part
     assert bytes(put[0].arguments or b"") == bytes(part)
 
 
-def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
-    live = ServerRequests(SessionIds(b"key"), lambda session, params: False)
+def test_log_levels_are_stored_only_for_session_ids_no_longer_than_the_gateways_own() -> None:
+    server_requests = ServerRequests(SessionIds(b"key"), lambda session, params: False)
     long = b"x" * (MAX_SESSION + 1)
     usual = b"x" * MAX_SESSION
-    assert live.set_level(long, "debug", "agent")
-    assert live.set_level(usual, "debug", "agent")
-    assert dict(live.levels) == {usual: "debug"}
-    everything = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
-    session = SessionIds(b"key").issue("2025-11-25", everything, "o" * 18)
+    assert server_requests.set_level(long, "debug", "agent")  # accepted, but not stored
+    assert server_requests.set_level(usual, "debug", "agent")
+    assert dict(server_requests.levels) == {usual: "debug"}
+    all_capabilities = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
+    session = SessionIds(b"key").issue("2025-11-25", all_capabilities, "o" * 18)
     assert len(session) <= MAX_SESSION
 
 
-@pytest.mark.parametrize(("size", "passed"), [(MAX_ID, True), (MAX_ID + 1, False)])
-def test_a_question_under_an_id_without_end_is_not_passed_on(size: int, passed: bool) -> None:
+@pytest.mark.parametrize(("size", "forwarded"), [(MAX_ID, True), (MAX_ID + 1, False)])
+def test_server_requests_are_forwarded_only_with_ids_up_to_the_limit(size: int, forwarded: bool) -> None:
     message = Message(id=Raw(b'"' + b"x" * (size - 2) + b'"'), method="sampling/createMessage")
-    assert supports_request(ASKING, message) is passed
+    assert supports_request(SAMPLING_CLIENT, message) is forwarded
 
 
-def test_a_uri_without_end_is_not_watched() -> None:
+def test_an_overlong_uri_is_not_subscribed_to() -> None:
     class Offers:
         def resource(self, uri: str) -> Any:
             raise AssertionError(uri[:10])
@@ -128,7 +132,7 @@ def test_a_uri_without_end_is_not_watched() -> None:
     assert subscription_target(Offers(), "x" * (MAX_URI + 1)) is None  # type: ignore[arg-type]
 
 
-class Silent(Upstream):
+class SilentUpstream(Upstream):
     """Peer that records requests and never answers."""
 
     modern = True
@@ -141,7 +145,7 @@ class Silent(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         self.requests.put_nowait(request)
-        return ANSWERED
+        return ANSWERED  # a `Pending` whose `cancel` does nothing
 
 
 def bind_server(upstream: Upstream) -> ServerBinding:
@@ -162,8 +166,8 @@ def bridge_call(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCal
         CallServices(clock=lambda: 0.0),
     )
     recorder = registry.recorder("tools/call")
-    route = request_route(bind_server(Silent()), "x", recorder, idempotent=False)
-    return BridgedCall(context, route, agent, "of", 0.0, ASKING)
+    route = request_route(bind_server(SilentUpstream()), "x", recorder, idempotent=False)
+    return BridgedCall(context, route, agent, "call key", 0.0, SAMPLING_CLIENT)
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:
@@ -221,10 +225,10 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
         def end(self, *chunks: bytes) -> None:
             """Do nothing, because nobody reads."""
 
-    threads = EventStore(lambda: 0.0)
+    store = EventStore(lambda: 0.0)
     for _ in range(MAX_STORED_BYTES // STREAM_BYTES + 100):
-        threads.new(b"s", "agent").prime(Outlet())
-    assert len(threads) <= MAX_STORED_BYTES // STREAM_BYTES
+        store.new(b"s", "agent").prime(Outlet())
+    assert len(store) <= MAX_STORED_BYTES // STREAM_BYTES
 
 
 def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
@@ -234,12 +238,12 @@ def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
     assert all(len(key) < 100 for key in limiter._accounts)
 
 
-def test_an_unset_id_is_not_a_question() -> None:
-    assert not supports_request(ASKING, Message(id=UNSET, method="sampling/createMessage"))
+def test_a_message_without_an_id_is_not_a_server_request() -> None:
+    assert not supports_request(SAMPLING_CLIENT, Message(id=UNSET, method="sampling/createMessage"))
 
 
-async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:
-    upstream = Silent()
+async def test_responses_of_a_server_to_a_subscription_are_bounded() -> None:
+    upstream = SilentUpstream()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
     watches.hold("holder", Subscriber("agent", ANONYMOUS), bind_server(upstream), ["file:///a"], lambda params: None)
     assert (await upstream.requests.get()).max_bytes == MAX_EVENT

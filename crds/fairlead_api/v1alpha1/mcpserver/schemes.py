@@ -45,15 +45,16 @@ class SchemeCredential(Model):
     """A token in the `Authorization` header, for schemes of the types `http` with `bearer`, `oauth2` and
     `openIdConnect`."""
     header: HeaderAuth | None = None
-    """A value in a named header, for `apiKey` in `header`. A value for `http` with `basic` is a header
-    `Authorization`, too."""
+    """A value in a named header, for `apiKey` in `header`. For `http` with `basic`, use this member, too, with the name
+    `Authorization`."""
     query: QueryAuth | None = None
     """A value in the query, for `apiKey` in `query`."""
     cookie: CookieAuth | None = None
     """A value in a cookie, for `apiKey` in `cookie`."""
     auth: bool = False
     """`true`: `spec.auth` is the credential of this scheme, so that operations that need it together with others get
-    all of them. Grants and keys of users have this one place: only `spec.auth` obtains them."""
+    all of them. OAuth grants, and keys that users enter, can be configured in `spec.auth` only, not in the other
+    members."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

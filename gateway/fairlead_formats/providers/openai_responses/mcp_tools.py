@@ -20,8 +20,8 @@ from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
-"""Value of `server_url` with which a tool means the gateway's server that `server_label` names. In `fairlead://NAME`
-the URL names the server, and the client may choose any label.
+"""Value of `server_url` for the gateway's server that `server_label` names, or for all its servers if the label is
+missing or also `fairlead`. In `fairlead://NAME` the URL names the server, and the client may choose any label.
 """
 LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
@@ -31,7 +31,8 @@ APPROVAL_ID: Final = "mcpr_fairlead_"
 because a call's id alone could be guessed.
 """
 _RANDOM: Final = re.compile(r"[0-9a-f]{48}_")
-_LISTED: Final = ("name", "description")
+_COPIED_MEMBERS: Final = ("name", "description")
+"""Members of a tool definition that a `mcp_list_tools` item contains unchanged."""
 
 
 class _Names(msgspec.Struct, rename={"names": "tool_names"}):
@@ -64,7 +65,7 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         return name.strip("/") if mark and scheme == SCHEME else None
 
     def server_tool_choice(self) -> dict[str, Any]:
-        """The tool as `offers.ServerToolChoice`."""
+        """The tool as `offers.ServerToolChoice`, whose `asks` is for the tools in neither `always` nor `never`."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
         choice: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
@@ -79,6 +80,7 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
             ):
                 if names_filter is not None:
                     choice[member] = {"names": names_filter.names or (), "readOnly": bool(names_filter.read_only)}
+            # with `always` alone, calls of all other tools need no approval
             choice["asks"] = self.require_approval.never is not None or self.require_approval.always is None
         return choice
 
@@ -94,8 +96,8 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes], response_
     tools = []
     label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
     for tool in map(decode_object, definitions):
-        listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
-        tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
+        entry: dict[str, Any] = {name: tool[name] for name in _COPIED_MEMBERS if name in tool}
+        tools.append({**entry, "input_schema": tool.get("parameters") or {}, "annotations": None})
     ident = f"{LIST_ID}_{nonce_of(response_id)}"
     return Raw(encode({"type": "mcp_list_tools", "id": ident, "server_label": label, "tools": tools, "error": None}))
 

@@ -119,10 +119,10 @@ class CallContext:
         self.recent = services.recent
         self._end_upstream_session = services.end_upstream_session
         self.calls: set[OpenCall] = set()
-        """Requests to servers that are not answered yet."""
+        """Requests of clients that are not answered yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet: asyncio.Event | None = None
-        """Set when the last call ends; None while nothing waits for that."""
+        """Set when the last call ends; None before `wait_until_idle` first waits for that."""
 
     def begin(self, call: OpenCall) -> None:
         self.calls.add(call)

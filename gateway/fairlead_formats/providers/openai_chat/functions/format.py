@@ -1,6 +1,6 @@
 """Wire format of Chat Completions clients that send `functions`, OpenAI's form before `tools`. Pure module.
 
-Requests are rewritten to `tools`, and answers to `function_call`.
+Requests are rewritten to `tools`, unless they can be sent unchanged, and answers to `function_call`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fairlead_formats.wire.protocol import AnswerRange, ProviderEventParser, Sto
 
 
 class FunctionsFormat:
-    """Chat Completions with `functions`. Wraps the format with `tools`, or a pair of that format and a provider's
-    format.
+    """Chat Completions with `functions`. The wrapped format, `inner`, is Chat Completions with `tools`, or a pair of
+    that and a provider's format.
     """
 
     needs_call_ids = False
 
     def __init__(self, inner: WireFormat, *, native: bool) -> None:
-        """`native`: the provider's API is Chat Completions, so a request without tools of the gateway is sent
-        unchanged.
+        """`native`: the provider's API is Chat Completions, so a request to which the gateway adds neither tools nor
+        messages is sent unchanged.
         """
         self.inner = inner
         self._native = native
