@@ -82,8 +82,7 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
             assert await tools_of(up) == [f"{name}__whoami" for name in NAMES]
 
         async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
-            for name in NAMES:
-                await up.ready(f"default/{name}")
+            assert await up.states(len(NAMES)) == {f"default/{name}": "ready:" for name in NAMES}
             assert await names_of(up) == expected
             assert "sign-in" not in {event.get("state") for event in up.events}, "nobody is asked again"
         assert [len(server.provider.clients) for server in servers.values()] == [1, 1, 1]
