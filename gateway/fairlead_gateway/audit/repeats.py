@@ -31,7 +31,7 @@ MAX_CALLERS: Final = 4_096
 OTHERS: Final = Identity(kind="anonymous", principal="others")
 """Identity in a sum over the callers beyond `MAX_CALLERS`."""
 
-SUMMED: Final = frozenset({DENIED, LIMITED})
+_SUMMED: Final = frozenset({DENIED, LIMITED})
 """Decisions whose entries are counted, and summed up when there are many."""
 _OTHERS: Final = ("", "")
 _Key = tuple[str, ...]
@@ -67,7 +67,7 @@ class RepeatedDenials:
 
     def absorbs(self, entry: AuditEntry) -> bool:
         """Count an entry. Returns True if the entry becomes part of a sum, so that it gets no line of its own."""
-        if entry.decision not in SUMMED:
+        if entry.decision not in _SUMMED:
             return False
         with self._lock:
             return self._count(self._window(entry), entry)

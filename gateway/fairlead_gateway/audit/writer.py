@@ -16,7 +16,7 @@ from typing import Final
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import lost_line
-from fairlead_gateway.audit.repeats import SUMMED, WINDOW_S, RepeatedDenials
+from fairlead_gateway.audit.repeats import WINDOW_S, RepeatedDenials
 from fairlead_gateway.audit.sink import Sink
 from fairlead_otel.events import EmitEvent
 
@@ -88,9 +88,8 @@ class Writer:
 
     def put(self, entry: AuditEntry) -> None:
         """Buffer an entry; repeated denials are summed up instead. Runs in the event loop and never blocks."""
-        if entry.decision in SUMMED and self._repeated.absorbs(entry):
-            if not self._awake:
-                self._wake_thread()
+        if self._repeated.absorbs(entry):
+            self._wake_thread()
             return
         size = entry.weight
         if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
@@ -98,8 +97,7 @@ class Writer:
             return
         self._taken += size
         self._buffer.append((entry, size))
-        if not self._awake:
-            self._wake_thread()
+        self._wake_thread()
 
     def close(self) -> None:
         """Write the buffered entries, for at most CLOSE_SECONDS."""
@@ -114,14 +112,13 @@ class Writer:
                 )
 
     def _wake_thread(self) -> None:
+        if self._awake:
+            return
         self._awake = True
-        self._start()
-        self._wake.set()
-
-    def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
             self._thread.start()
+        self._wake.set()
 
     def _run(self) -> None:
         while True:

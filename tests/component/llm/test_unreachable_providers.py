@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -23,24 +23,15 @@ Failing: TypeAlias = Callable[[str], Awaitable[str]]
 """Sends a request to a URL, and returns the message of its failure."""
 
 
-@asynccontextmanager
-async def provider_client() -> AsyncIterator[ProviderClient]:
-    client = ProviderClient()
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
 async def post(url: str) -> str:
-    async with provider_client() as client:
+    async with aclosing(ProviderClient()) as client:
         with pytest.raises(ProviderUnavailable) as caught:
             await client.send(Provider(base_url=url), ProviderRequest("/chat/completions", b"{}"))
     return str(caught.value)
 
 
 async def open_socket(url: str) -> str:
-    async with provider_client() as client:
+    async with aclosing(ProviderClient()) as client:
         with pytest.raises(ProviderUnavailable) as caught:
             await client.connect(Provider(base_url=url), "/realtime", {}, max_message=1000, ping=30)
     return str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
@@ -40,17 +40,8 @@ async def silent_provider(*answer: bytes, scheme: str = "http") -> AsyncIterator
         ended.set()
 
 
-@asynccontextmanager
-async def provider_client() -> AsyncIterator[ProviderClient]:
-    client = ProviderClient()
-    try:
-        yield client
-    finally:
-        await client.aclose()
-
-
 async def test_the_first_byte_of_an_answer_is_awaited_for_idle_seconds_alone() -> None:
-    async with silent_provider() as provider, provider_client() as client:
+    async with silent_provider() as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"did not answer in time: no byte for 2 s \(idleSeconds\)"):
             await client.send(provider, REQUEST)
@@ -58,7 +49,7 @@ async def test_the_first_byte_of_an_answer_is_awaited_for_idle_seconds_alone() -
 
 
 async def test_the_answer_to_a_websocket_is_awaited_for_idle_seconds_alone() -> None:
-    async with silent_provider() as provider, provider_client() as client:
+    async with silent_provider() as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match="idleSeconds"):
             await client.connect(provider, "/realtime", {}, max_message=1000, ping=30)
@@ -66,7 +57,7 @@ async def test_the_answer_to_a_websocket_is_awaited_for_idle_seconds_alone() -> 
 
 
 async def test_a_connection_is_awaited_for_connect_seconds_alone() -> None:
-    async with silent_provider(scheme="https") as provider, provider_client() as client:
+    async with silent_provider(scheme="https") as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"did not accept a connection in 5 s \(connectSeconds\)"):
             await client.send(provider, REQUEST)
@@ -74,7 +65,7 @@ async def test_a_connection_is_awaited_for_connect_seconds_alone() -> None:
 
 
 async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
-    async with silent_provider(HEAD + EVENT, EVENT, EVENT, EVENT) as provider, provider_client() as client:
+    async with silent_provider(HEAD + EVENT, EVENT, EVENT, EVENT) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"stopped sending .*: no byte for 2 s \(idleSeconds\)"):
@@ -84,7 +75,7 @@ async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
 
 
 async def test_a_stream_without_a_first_event_is_given_up_after_idle_seconds() -> None:
-    async with silent_provider(HEAD) as provider, provider_client() as client:
+    async with silent_provider(HEAD) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match="stopped sending"):
@@ -112,7 +103,7 @@ async def test_the_seconds_without_a_byte_begin_again_while_the_request_is_sent(
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
     async with (
         await asyncio.start_server(read_slowly, sock=listener, limit=2 << 20),
-        provider_client() as client,
+        aclosing(ProviderClient()) as client,
     ):
         port = listener.getsockname()[1]
         provider = Provider(base_url=f"http://127.0.0.1:{port}/v1", connect_seconds=5, idle_seconds=2)
