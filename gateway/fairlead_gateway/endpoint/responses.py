@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.http.heads import length_value
 from fairlead_mcp.jsonrpc import BEFORE_ID, BEFORE_RESULT
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -117,7 +118,7 @@ def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
     """A complete successful response. A join is faster than %-formatting, which copies a Raw twice."""
-    length = str(_FRAME + len(ident) + len(result)).encode()
+    length = length_value(_FRAME + len(ident) + len(result))
     return b"".join((_SUCCESS, length, _START, ident, BEFORE_RESULT, result, b"}"))
 
 

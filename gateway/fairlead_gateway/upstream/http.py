@@ -40,6 +40,7 @@ from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, Mc
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.heads import length_value
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target, with_body
@@ -351,7 +352,7 @@ class HttpUpstream(Upstream):
         if method is None:
             method = self._methods[request.method] = _METHOD % request.method.encode()
         ident, params = request.id, request.params
-        length = str(_FRAME + len(ident) + len(method) + len(params)).encode()
+        length = length_value(_FRAME + len(ident) + len(method) + len(params))
         lines, authorization = request.header_lines, request.authorization
         # one tuple, because unpacking another into it makes a list first, which costs 1,700 instructions
         return b"".join((head, names, lines, authorization, _LENGTH, length, _START, ident, method, params, _END))

@@ -222,7 +222,8 @@ class ToolCall(AttemptOwner):
                 route, request, self.agent, members, self._declaration, modern=modern
             )
         self._modern = modern
-        tasks = self._declaration in client_tasks.MAY_BECOME
+        # most calls declare nothing: a look-up of the constant would cost as much as all other lines of this method
+        tasks = self._declaration != 0 and self._declaration in client_tasks.MAY_BECOME
         client = self._peer or self.attempts.client
         outgoing = upstream_request(self.call, self.attempts, members, client, modern=modern, tasks=tasks)
         self._progress_token = outgoing.id
