@@ -62,7 +62,7 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
-from fairlead_operator.kube.owned import Owned
+from fairlead_operator.kube.owned import OwnedObjects
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import serves_domain_policies
@@ -111,7 +111,7 @@ class StartupConfiguration:
     tiers: Collection[LatencyTier]
     """Default tiers, created on a cluster without any LatencyTier."""
     owners: Sequence[Json]
-    """Owner references of all objects in the release's namespace."""
+    """Owner references for the objects that the operator creates in the release's namespace."""
     egress: Egress
     """Addresses that servers may have."""
 
@@ -167,7 +167,7 @@ class Operator:
                 owners=self.startup.owners if namespace == release_namespace else (),
                 release_prefix=release_prefix,
                 superior_holder=self._other_releases.superior_holder,
-                explain=partial(explain, watched=watched),
+                explain=partial(explain, watched_namespace=watched),
             ),
         )
         """Lease over the watched namespaces, for which the holder of `lease` contends with other releases."""
@@ -238,7 +238,7 @@ class _Leadership:
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone_writes.labels(kind.plural).inc())
-        self.owned = Owned(kube, queue.add, kinds, drift)
+        self.owned = OwnedObjects(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add, dependencies.now)
         self._tiers_gone = asyncio.Event()
         self.declarations = KubeDeclarations(

@@ -161,7 +161,7 @@ def compose(
         else None
     )
     if puller is not None:
-        telemetry.scraped.gateways = lambda: puller.reached
+        telemetry.scraped.gateways = lambda: puller.is_reached
     rules = RulesPublisher(
         adapters.declarations,
         adapters.documents,

@@ -55,11 +55,13 @@ class ReconcileFindings:
         catalog was made from the present spec.
         """
         is_api = self.discovery is not None and self.discovery.target.api is not None
-        same_spec = stored.generation == self.server.metadata.generation
-        return stored.online and (self.online or (is_api and same_spec and self._may_be_called))
+        has_same_spec = stored.generation == self.server.metadata.generation
+        return stored.online and (self.online or (is_api and has_same_spec and self._may_be_called))
 
     @property
     def _may_be_called(self) -> bool:
         return (
-            self.workload.verdict.ok is True and self.workload.down is None and self.credential.verdict.ok is not False
+            self.workload.verdict.ok is True
+            and self.workload.outage is None
+            and self.credential.verdict.ok is not False
         )

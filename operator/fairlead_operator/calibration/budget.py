@@ -13,7 +13,7 @@ from typing import Final
 SHARE: Final = 0.05
 """Share of the time during which a probe of a tool may be running."""
 AHEAD_S: Final = 1.0
-"""Seconds of probing by which the share may be exceeded, including the next probe, which is assumed to take as long as
+"""Seconds of probing by which a tool may exceed its share. The next probe counts too; it is assumed to take as long as
 the last one.
 """
 
@@ -36,9 +36,9 @@ class ProbeBudget:
         """Charge a probe that ended or was cancelled after `seconds`."""
         balanced_at = max(began, self._balanced_at.get(tool, began)) + seconds / SHARE
         self._running.discard(tool)
-        self._balanced_at = {probed: until for probed, until in self._balanced_at.items() if until > began}
+        self._balanced_at = {name: time_s for name, time_s in self._balanced_at.items() if time_s > began}
         self._last_durations = {
-            probed: last for probed, last in self._last_durations.items() if probed in self._balanced_at
+            name: duration for name, duration in self._last_durations.items() if name in self._balanced_at
         }
         self._balanced_at[tool], self._last_durations[tool] = balanced_at, seconds
 

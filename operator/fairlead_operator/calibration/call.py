@@ -37,10 +37,10 @@ class ProbeResult:
 
     outcome: ProbeOutcome
     sample: AttemptOutcome | None = None
-    """None if the arguments of the probe may have caused the error."""
+    """None if the probe is not a measurement of the tool: for instance, its arguments may have caused the error."""
     duration_ms: float = 0.0
-    lost: McpError | None = None
-    """The error, if the connection was lost during the probe."""
+    connection_error: McpError | None = None
+    """The error by which the connection was lost during the probe; None if it was not lost."""
 
 
 class _ToolResult(msgspec.Struct, rename="camel"):
@@ -92,10 +92,10 @@ def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeR
         return ProbeResult(ProbeOutcome(None, duration_ms, problem), AttemptOutcome.BAD, duration_ms, error)
     if isinstance(error, ProtocolError):
         return _unreadable(problem, duration_ms)
-    bad = isinstance(error, TransportError)
-    bad |= isinstance(error, HttpRefused) and error.status >= 500
-    bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
-    outcome = AttemptOutcome.BAD if bad else None
+    counts_as_bad = isinstance(error, TransportError)
+    counts_as_bad |= isinstance(error, HttpRefused) and error.status >= 500
+    counts_as_bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
+    outcome = AttemptOutcome.BAD if counts_as_bad else None
     return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 

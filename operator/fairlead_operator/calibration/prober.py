@@ -128,8 +128,8 @@ class _Dependencies:
     def skip_for(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
         """Skip a probe for `seconds`."""
         now = self.monotonic()
-        for past in [tool for tool, until in self.skipped_until.items() if until <= now]:
-            del self.skipped_until[past]
+        for past_key in [probe_key for probe_key, until in self.skipped_until.items() if until <= now]:
+            del self.skipped_until[past_key]
         self.skipped_until[key, probe] = now + seconds
 
 
@@ -230,8 +230,7 @@ class _ProbedServer:
             self.task = asyncio.create_task(self._run(credential, previous), name=f"probes of {key}")
 
     def close(self) -> None:
-        """Cancel the probes. The server's hidden tools are no longer measured, so they return to tiers by trial."""
-
+        """Cancel the probes, and report that none of the server's hidden tools is probed any more."""
         if self.task is not None:
             self.task.cancel()
             self._shared.observer.take_probed_tools(self._key, ())
@@ -286,11 +285,11 @@ class _ProbedServer:
             result, skip_rest = ProbeResult(ProbeOutcome(None, problem=SKIPPED_MESSAGE)), True
         else:
             result = await self._probe(session, probe)
-            skip_rest = result.lost is not None
+            skip_rest = result.connection_error is not None
         self.schedule.take_outcome(probe, result.outcome, self._shared.monotonic(), skip_rest=skip_rest)
         self._report_changes()
-        if result.lost is not None:
-            raise result.lost
+        if result.connection_error is not None:
+            raise result.connection_error
 
     async def _probe_hidden(self, session: McpSession, probe: PlannedProbe) -> None:
         """Probe a tool that a tier hides, so that it can return to the tier."""
@@ -298,8 +297,8 @@ class _ProbedServer:
         result = await self._probe(session, probe)
         self.schedule.take_hidden_outcome(probe, result.outcome, limit_ms, self._shared.monotonic())
         self._report_changes()
-        if result.lost is not None:
-            raise result.lost
+        if result.connection_error is not None:
+            raise result.connection_error
 
     def _report_changes(self) -> None:
         """Report the measured tools and the verdict if they changed; report nothing before each tool was probed."""
@@ -322,15 +321,15 @@ class _ProbedServer:
                 self.schedule.take_round_trip(await round_trip(session, shared.monotonic))
             except McpError as error:
                 shared.on_outcome(None)
-                return ProbeResult(ProbeOutcome(None, problem=self._mask.text(str(error))), lost=error)
+                return ProbeResult(ProbeOutcome(None, problem=self._mask.text(str(error))), connection_error=error)
             began = shared.monotonic()
             self._budget.begin(probe.tool)
             try:
                 result = await call(session, probe, shared.monotonic)
             finally:  # a cancelled probe counts against the budget too
                 self._budget.spend(probe.tool, began, shared.monotonic() - began)
-            masked = self._mask.text(result.outcome.problem)
-            result = replace(result, outcome=replace(result.outcome, problem=masked))
+            masked_problem = self._mask.text(result.outcome.problem)
+            result = replace(result, outcome=replace(result.outcome, problem=masked_problem))
         shared.probes += 1
         shared.on_outcome(result.sample)
         if result.sample is not None:
@@ -338,6 +337,6 @@ class _ProbedServer:
             shared.observer.take_probe(self._key, probe.tool, sample)
         if self.schedule.round_trip_ms is not None:
             shared.observer.take_round_trip(self._key, self.schedule.round_trip_ms)
-        if isinstance(result.lost, ConnectionLost):
+        if isinstance(result.connection_error, ConnectionLost):
             shared.skip_for(self._key, probe, self.probe_set.interval)
         return result

@@ -31,8 +31,8 @@ class ListingFindings:
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
     """Report on an OpenAPI document; None for a server of MCP."""
-    unnamed: int = 0
-    """Number of usable tools if none is offered, because of `discovery.tools: Named`; else 0."""
+    unnamed_tools: int = 0
+    """Number of usable tools if `discovery.tools` is `Named` and `spec.tools` names none of them; else 0."""
     offered: tuple[str, ...] = field(default=(), compare=False)
     """Names of the listed tools that can be offered, sorted."""
 
@@ -100,10 +100,10 @@ class ListingFindings:
             yield f"{self.api.with_loss} tools lack a part of their operation"
         yield from self.failed_lists
         yield from self.deviations
-        if self.unnamed:
+        if self.unnamed_tools:
             yield (
-                f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the {self.unnamed} "
-                "that the server lists"
+                f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the "
+                f"{self.unnamed_tools} that the server lists"
             )
         if self.untrusted_hints:
             tools = "1 tool says" if self.untrusted_hints == 1 else f"{self.untrusted_hints} tools say"

@@ -87,11 +87,11 @@ class ListChangeStreams:
         while True:
             opened_at = clock()
             try:
-                refused = await self._listen_once(key, target, credential, on_notification)
+                is_refused = await self._listen_once(key, target, credential, on_notification)
             except Exception:
                 logger.exception("the notification stream of %s failed unexpectedly", key)
-                refused = True
-            if refused:
+                is_refused = True
+            if is_refused:
                 await asyncio.sleep(REFUSED_RETRY)
                 continue
             failures = 1 if clock() - opened_at >= STABLE else failures + 1

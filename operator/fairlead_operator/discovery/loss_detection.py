@@ -46,9 +46,9 @@ LOCAL_ERRNOS: Final = frozenset(
 class ConnectionObserver:
     """Callbacks about losses and recoveries of servers. Called in the event loop; must not raise."""
 
-    lost: Callable[[ServerKey, ConnectFailed], None]
+    on_loss: Callable[[ServerKey, ConnectFailed], None]
     """Receives a server that refuses connections."""
-    back: Callable[[ServerKey], None]
+    on_recovery: Callable[[ServerKey], None]
     """Receives a server that accepts connections again after it has refused one."""
 
 
@@ -85,19 +85,19 @@ class LossDetector:
             )
 
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
-        clock, address, brief = asyncio.get_running_loop().time, None, 0
+        clock, address, brief_connections = asyncio.get_running_loop().time, None, 0
         while True:
             connection = await self._connect(key, endpoint, address)
             if connection is None:
                 return
-            since, address = clock(), connection.peer
+            opened_at, address = clock(), connection.peer
             try:
                 await connection.closed
             finally:
                 connection.close()
-            brief = brief + 1 if clock() - since < BRIEF else 0
-            if brief:
-                await asyncio.sleep(PAUSE.delay(brief, self._rng))
+            brief_connections = brief_connections + 1 if clock() - opened_at < BRIEF else 0
+            if brief_connections:
+                await asyncio.sleep(PAUSE.delay(brief_connections, self._rng))
 
     async def _connect(
         self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
@@ -112,11 +112,11 @@ class LossDetector:
                 is_confirmed = failures > 1 or error.reason == "ConnectTimeout"
                 if is_confirmed and not is_reported and indicates_loss(error):
                     is_reported = True
-                    self._observer.lost(key, error)
+                    self._observer.on_loss(key, error)
                 await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM)
             else:
                 if failures:
-                    self._observer.back(key)
+                    self._observer.on_recovery(key)
                 return connection
 
 

@@ -154,7 +154,7 @@ def applies(policy: Json, labels: Mapping[str, str], direction: Direction) -> bo
 def permits(policy: Json, direction: Direction, port: int) -> bool:
     """Whether a rule of a NetworkPolicy allows a TCP port; named ports do not match."""
     rules = (policy.get("spec") or {}).get("ingress" if direction == "incoming" else "egress") or ()
-    return any(not rule.get("ports") or any(_matches_port(each, port) for each in rule["ports"]) for rule in rules)
+    return any(not rule.get("ports") or any(_matches_port(entry, port) for entry in rule["ports"]) for rule in rules)
 
 
 def _matches_port(entry: Json, port: int) -> bool:

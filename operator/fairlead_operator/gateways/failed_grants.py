@@ -1,7 +1,7 @@
 """Makes the verdicts Authorized about servers from the grant failures in the gateways' reports. No I/O.
 
 A gateway reports when a failure begins and when it ends. If a gateway has not reported for REPLICA_SECONDS, because it
-ended or cannot be reached, its failures are ignored until it reports again. They are dropped after KEPT_SECONDS.
+ended or cannot be reached, its failures are ignored until it reports again. They are dropped after RETENTION_SECONDS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_operator.ports import ConditionVerdict
 
 REPLICA_SECONDS: Final = 60.0
 """Seconds without a report after which the failures of a gateway are ignored."""
-KEPT_SECONDS: Final = 3600.0
+RETENTION_SECONDS: Final = 3600.0
 """Seconds without a report after which the failures of a gateway are dropped."""
 START_SECONDS: Final = 30.0
 """Seconds after the operator's start for which a condition stays as it is, until all gateways have reported."""
@@ -58,11 +58,13 @@ class FailedGrants:
                 self._changed(key)
         if report.failed_grants is None:
             return
-        before = replica.failures
-        reported = report.failed_grants[:MOST_FAILED_GRANTS]
-        replica.failures = after = {ServerKey(failure.namespace, failure.server): failure for failure in reported}
-        for key in before.keys() | after.keys():
-            if before.get(key) != after.get(key):
+        failures_before = replica.failures
+        reported_failures = report.failed_grants[:MOST_FAILED_GRANTS]
+        replica.failures = failures_now = {
+            ServerKey(failure.namespace, failure.server): failure for failure in reported_failures
+        }
+        for key in failures_before.keys() | failures_now.keys():
+            if failures_before.get(key) != failures_now.get(key):
                 self._changed(key)
 
     def verdict(self, key: ServerKey, previous: ConditionVerdict | None) -> ConditionVerdict:
@@ -93,11 +95,11 @@ class FailedGrants:
         return [replica for replica in self._replicas.values() if key in replica.failures and not replica.silent]
 
     def _mark_silent_replicas(self, now: float) -> None:
-        """Mark gateways that have not reported for REPLICA_SECONDS; drop them after KEPT_SECONDS."""
+        """Mark gateways that have not reported for REPLICA_SECONDS; drop them after RETENTION_SECONDS."""
         for name, replica in list(self._replicas.items()):
             if not replica.silent and now - replica.reported_at >= REPLICA_SECONDS:
                 replica.silent = True
                 for key in replica.failures:
                     self._changed(key)
-            if now - replica.reported_at >= KEPT_SECONDS:
+            if now - replica.reported_at >= RETENTION_SECONDS:
                 del self._replicas[name]

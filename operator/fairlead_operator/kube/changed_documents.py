@@ -36,7 +36,7 @@ class _Spec(msgspec.Struct):
     openapi: _Api | None = None
 
 
-class _Referring(msgspec.Struct):
+class _DocumentReference(msgspec.Struct):
     """The part of an McpServer's JSON that names the ConfigMap of its document."""
 
     spec: _Spec
@@ -86,7 +86,7 @@ class ChangedDocuments:
             if text is None or b'"configMapRef"' not in text:
                 continue
             try:
-                api = msgspec.json.decode(text, type=_Referring).spec.openapi
+                api = msgspec.json.decode(text, type=_DocumentReference).spec.openapi
             except msgspec.DecodeError:
                 continue
             if api is not None and api.config_map_ref is not None:

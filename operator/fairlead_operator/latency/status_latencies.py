@@ -1,7 +1,7 @@
 """Decides which measured figures the status of each server shows. Pure; owned by the timekeeper.
 
-Each change of a status is a write to the API server. A status is therefore changed at most once per `every` seconds,
-and only if a figure changed by more than a tenth, or if another tool is the slowest.
+Each change of a status is a write to the API server. A status is therefore changed at most once per `interval_s`
+seconds, and only if a figure changed by more than a tenth, or if another tool is the slowest.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ SETTLE_S: Final = 5.0
 class StatusLatencies:
     """Latency figures for statuses of servers. `now` parameters are seconds of the same clock."""
 
-    def __init__(self, every: float) -> None:
-        self._every = every
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
         self._shown_summaries: dict[ServerKey, LatencySummary] = {}
         self._shown_at: dict[ServerKey, float] = {}
         self._pending: dict[ServerKey, LatencySummary] = {}
 
     def offer(self, server: ServerKey, slowest: ToolState | None, now: float) -> None:
         """Record the published state of a server's slowest tool; None if no tool is measured."""
-        self._shown_at.setdefault(server, now - self._every + min(SETTLE_S, self._every))
+        self._shown_at.setdefault(server, now - self._interval_s + min(SETTLE_S, self._interval_s))
         summary = _summary(slowest)
         if _differ(self._shown_summaries.get(server, LatencySummary()), summary):
             self._pending[server] = summary
@@ -38,7 +38,7 @@ class StatusLatencies:
 
     def due_servers(self, now: float) -> list[ServerKey]:
         """Servers whose status has to show new figures now."""
-        due = [key for key in self._pending if now - self._shown_at[key] >= self._every]
+        due = [key for key in self._pending if now - self._shown_at[key] >= self._interval_s]
         for key in due:
             self._shown_summaries[key] = self._pending.pop(key)
             self._shown_at[key] = now

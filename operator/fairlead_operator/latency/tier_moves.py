@@ -40,7 +40,11 @@ class MoveReasons:
                 "" if self.floor.tier_exists else ", which does not exist"
             )
         if score.gate.shown:
-            return f"{self.health.bad} of its last {_calls(self.health.total)} failed" if self.health.degraded else ""
+            return (
+                f"{self.health.bad_calls} of its last {_calls(self.health.all_calls)} failed"
+                if self.health.degraded
+                else ""
+            )
         if score.cause == "declared" and self.declared_ms is not None:
             return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
         if score.cause == "unmeasured" or not len(self.window):
@@ -65,14 +69,14 @@ class MoveReasons:
 
 def describe_move(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
     """Describe the move of the tool `name` from the tiers `before` to the tiers `after`, with its reasons."""
-    lost = [tier for tier in before if tier not in after]
-    gained = [tier for tier in after if tier not in before]
+    lost_tiers = [tier for tier in before if tier not in after]
+    gained_tiers = [tier for tier in after if tier not in before]
     clauses = []
-    if lost:
-        clauses.append(f"{name} left {_with_reasons(lost, [reasons.why_lost(tier) for tier in lost])}")
-    if gained:
+    if lost_tiers:
+        clauses.append(f"{name} left {_with_reasons(lost_tiers, [reasons.why_lost(tier) for tier in lost_tiers])}")
+    if gained_tiers:
         # A slower tier shows all tools of a faster one, so the reason of the fastest tier suffices.
-        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.why_gained(gained[0])}")
+        clauses.append(f"{name} returned to {_tiers(gained_tiers)}{reasons.why_gained(gained_tiers[0])}")
     return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
@@ -80,7 +84,7 @@ def _with_reasons(tiers: Sequence[str], reasons: Sequence[str]) -> str:
     """Tiers with the reasons why the tool left them; a common reason is mentioned once."""
     if len(set(reasons)) == 1:
         return _tiers(tiers) + (f": {reasons[0]}" if reasons[0] else "")
-    clauses = [_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, reasons, strict=True)]
+    clauses = [_tiers([tier]) + (f": {reason}" if reason else "") for tier, reason in zip(tiers, reasons, strict=True)]
     return ", and ".join(clauses)
 
 

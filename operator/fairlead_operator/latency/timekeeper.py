@@ -74,7 +74,7 @@ class Timekeeper:
         self._on_remeasured = observer.on_remeasured
         self._on_publish_failure = observer.on_publish_failure
         self._changes = 0
-        self.resized = asyncio.Event()
+        self.sizes_changed = asyncio.Event()
         """Set when the number of tools in a tier may have changed."""
         self.figures = StatusLatencies(figures_every)
         self.ledger = Ledger((), environment, documents_every)
@@ -191,7 +191,7 @@ class Timekeeper:
             self._offer(state)
         if self._changes != self.ledger.changes:
             self._changes = self.ledger.changes
-            self.resized.set()
+            self.sizes_changed.set()
         for server in self.figures.due_servers(now):
             self._on_remeasured(server)
 

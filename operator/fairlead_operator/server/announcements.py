@@ -25,13 +25,16 @@ def condition_announcements(previous: McpServerStatus, current: McpServerStatus)
     that are abnormal when True, such as PartiallyInvalid.
     """
     for kind in (ConditionType.READY, *sorted(ABNORMAL)):
-        before, after = previous.condition(kind), current.condition(kind)
-        if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
+        old_condition, new_condition = previous.condition(kind), current.condition(kind)
+        if new_condition is None or (
+            old_condition is not None
+            and (old_condition.status, old_condition.reason) == (new_condition.status, new_condition.reason)
+        ):
             continue
-        if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
-            is_intended = after.reason == Reason.STOPPED
-            yield Announcement("Normal" if is_intended else "Warning", after.reason, after.message)
-        elif after.status == "True":
+        if (new_condition.status == "True") == (kind in ABNORMAL) and new_condition.status != "Unknown":
+            is_intended = new_condition.reason == Reason.STOPPED
+            yield Announcement("Normal" if is_intended else "Warning", new_condition.reason, new_condition.message)
+        elif new_condition.status == "True":
             yield Announcement("Normal", "Ready", f"ready with {_tool_count(current.tools or 0)}")
 
 

@@ -71,10 +71,10 @@ def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
 
 def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], member: str) -> Mapping[str, Any]:
     """`base` without the alternative of a union that `overlay` replaces by another alternative."""
-    shared = UNIONS.get(member)
-    if shared is None or all(name in shared or value is None for name, value in overlay.items()):
+    common_members = UNIONS.get(member)
+    if common_members is None or all(name in common_members or value is None for name, value in overlay.items()):
         return base
-    return {name: value for name, value in base.items() if name in shared or name in overlay}
+    return {name: value for name, value in base.items() if name in common_members or name in overlay}
 
 
 def _merge_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,9 @@ class TierFloors:
 
     def take_tiers(self, tiers: Collection[str]) -> None:
         """Replace the set of existing tiers."""
-        before, self._tiers = self._tiers, frozenset(tiers)
-        for key, named in self._named_tiers.items():
-            if before is None or named & (before ^ self._tiers):
+        old_tiers, self._tiers = self._tiers, frozenset(tiers)
+        for key, named_tiers in self._named_tiers.items():
+            if old_tiers is None or named_tiers & (old_tiers ^ self._tiers):
                 self._changed(key)
 
     def forget(self, key: ServerKey) -> None:
@@ -44,11 +44,13 @@ class TierFloors:
             self._named_tiers[server.key] = frozenset(floors.values())
         else:
             self.forget(server.key)
-        unknown = sorted(name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers)
-        if not unknown:
+        affected_tools = sorted(
+            name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers
+        )
+        if not affected_tools:
             return None
-        examples = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_MAX_NAMES])
-        more = f" and {len(unknown) - _MAX_NAMES} more" if len(unknown) > _MAX_NAMES else ""
+        examples = ", ".join(f"{name}: {floors[name]}" for name in affected_tools[:_MAX_NAMES])
+        more = f" and {len(affected_tools) - _MAX_NAMES} more" if len(affected_tools) > _MAX_NAMES else ""
         tier_names = ", ".join(sorted(self._tiers or ())) or "none"
         message = (
             f"spec.tools[].minTier names LatencyTiers that do not exist ({examples}{more}), so only the slowest tier "
