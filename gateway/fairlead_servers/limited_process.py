@@ -66,8 +66,8 @@ class ProcessSlots:
             try:
                 async with asyncio.timeout(self._wait_s):
                     if owner is not None:
-                        share = self._shares.setdefault(owner, asyncio.Semaphore(MAX_PROCESSES - 1))
-                        await stack.enter_async_context(share)
+                        owner_slots = self._shares.setdefault(owner, asyncio.Semaphore(MAX_PROCESSES - 1))
+                        await stack.enter_async_context(owner_slots)
                     await stack.enter_async_context(self._slots)
             except TimeoutError as error:
                 raise SlotsTaken(f"no process became free within {self._wait_s:g} s; try again later") from error

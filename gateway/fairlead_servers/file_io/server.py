@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, Field
 
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
-from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fairlead_servers.file_io.jail import FileRefused, FolderQuota, Jail
 from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 
@@ -63,7 +63,7 @@ class Files:
             raise ToolError("content has a lone surrogate, which cannot be encoded in UTF-8.") from error
         try:
             created = self._jail.write(path, encoded)
-        except Refused as error:
+        except FileRefused as error:
             raise ToolError(f"{error}.") from error
         return FileWritten(path=path, bytes=len(encoded), created=created)
 
@@ -71,7 +71,7 @@ class Files:
         """Read a text file that was written before."""
         try:
             content = self._jail.read(path)
-        except Refused as error:
+        except FileRefused as error:
             raise ToolError(f"{error}.") from error
         try:
             return FileRead(path=path, bytes=len(content), content=content.decode())

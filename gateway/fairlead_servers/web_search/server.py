@@ -19,7 +19,7 @@ from fairlead_servers.limited_process import ProcessSlots, SlotsTaken
 from fairlead_servers.page import Page
 from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool
 from fairlead_servers.web_search.index import SCHEME, FileIndex
-from fairlead_servers.web_search.page_text import Unreadable
+from fairlead_servers.web_search.page_text import PageUnreadable
 from fairlead_servers.web_search.reading import extract_in_child
 from fairlead_tools.version import VERSION
 
@@ -132,7 +132,7 @@ class WebSearch:
                 )
         except SlotsTaken as error:
             raise ToolError(f"{url[:200]} was not fetched: {error}.") from error
-        except (FetchFailed, Unreadable) as error:
+        except (FetchFailed, PageUnreadable) as error:
             raise ToolError(f"{error}.") from error
         return PageText(url=page.url, title=(indexed_title or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
