@@ -19,9 +19,9 @@ class OperationFilter:
     def selects(self, key: OperationKey, tags: Sequence[str]) -> bool:
         """Whether an operation is selected."""
         names = [name for name in (str(key), key.operation_id, *tags) if name]
-        included = self._matches(self._include, names)
-        excluded = self._matches(self._exclude, names)
-        return (included or not self._include) and not excluded
+        is_included = self._matches(self._include, names)
+        is_excluded = self._matches(self._exclude, names)
+        return (is_included or not self._include) and not is_excluded
 
     def unmatched_patterns(self) -> Iterator[str]:
         """Patterns that no operation matched so far."""
