@@ -118,7 +118,7 @@ def read_part(reading: Reading) -> ReadPassages:
         where = f"{where} grep"
         text = passages.matching_lines(text, reading.grep, budget - overhead - tokens(where))
     elif lines is not None:
-        where, text = f"{where} lines {lines.name_count(count)}", passages.lines(text, lines)
+        where, text = f"{where} lines {lines.format_within(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
     (shown,), cut = passages.fitting_passages([passages.Passage(stored.id, where, text)], budget, overhead)
     if cut and lines is not None:

@@ -23,9 +23,9 @@ from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone
 from fairlead_offers.workers.throttle import Throttle
 from fairlead_search.embedding import (
-    Embedded,
     EmbeddingConfig,
     EmbedRequest,
+    EmbedResult,
     VectorText,
     vector_text,
 )
@@ -114,7 +114,7 @@ class BuiltInEmbedder:
             vectors += embedded.vectors
         return vectors
 
-    async def _embed(self, texts: Sequence[VectorText]) -> Embedded:
+    async def _embed(self, texts: Sequence[VectorText]) -> EmbedResult:
         work = _encode(EmbedRequest([*texts]))
         if self._pool is None:
             try:

@@ -9,7 +9,7 @@ import pytest
 from fairlead_offers.search.tool_vectors import CROWDED, CROWDED_COST, PIECE, TOOL_SECONDS, BuiltInEmbedder
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_search.embedding import Embedded, VectorText
+from fairlead_search.embedding import EmbedResult, VectorText
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -24,11 +24,11 @@ class Encoded(WorkerThread):
         self._core_shares = [*core_shares]
         self._next = PIECE
 
-    async def do(self, work: object) -> Embedded:  # type: ignore[override]  # accepts only one kind of work
+    async def do(self, work: object) -> EmbedResult:  # type: ignore[override]  # accepts only one kind of work
         share = self._core_shares.pop(0) if self._core_shares else 1.0
         made = self._next
         self._next = PIECE if share >= CROWDED else 1
-        return Embedded([bytes([index]) for index in range(made)], share)
+        return EmbedResult([bytes([index]) for index in range(made)], share)
 
 
 def texts(number: int) -> list[VectorText]:
