@@ -249,8 +249,8 @@ class VisibleTools:
         entry = self.find_hidden(name)
         if entry is None:
             return None
-        why = self.view.hidden[entry.name]
-        return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
+        hiding = self.view.hidden[entry.name]
+        return None if hiding.by is None else hidden_tool(entry.name, hiding.by, hiding, self.view.base)
 
     def select(
         self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()
@@ -264,8 +264,12 @@ class VisibleTools:
                 raise unknown_server(
                     server, f"you may not see any tool of a server {server[:128]!r}", servers_with_tools
                 )
-        chosen = _filter(self.entries, tags, servers)
-        return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
+        matching_tools = _filter(self.entries, tags, servers)
+        return [
+            entry
+            for entry in matching_tools
+            if not categories or not set(entry.entry.categories).isdisjoint(categories)
+        ]
 
 
 def _filter(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:

@@ -63,7 +63,7 @@ class ChatCompressor:
         self._cached_bytes = 0
         self._running = 0
         self._failed_at = float("-inf")
-        self._newer = False
+        self._uses_newer_members = False
         """Whether the model has refused `max_tokens` and `temperature`, as OpenAI's reasoning models do. Requests then
         have `max_completion_tokens` and no temperature.
         """
@@ -73,11 +73,11 @@ class ChatCompressor:
         source. Raises CompressionFailed.
         """
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
-        compressed = self._cached_texts.get(key)
-        if compressed is not None:
+        cached_texts = self._cached_texts.get(key)
+        if cached_texts is not None:
             self._cached_texts.move_to_end(key)
             self._counts.count_compression("cache")
-            return compressed
+            return cached_texts
         try:
             texts = await self._request(question, sources, budget_tokens)
         except CompressionFailed:
@@ -115,12 +115,14 @@ class ChatCompressor:
     async def _complete(self, body: dict[str, Any]) -> _Completion:
         """Send a request in the form that the model accepts. Raises McpError."""
         try:
-            answer = await self._api.post("/chat/completions", _for_newer_models(body) if self._newer else body)
+            answer = await self._api.post(
+                "/chat/completions", _for_newer_models(body) if self._uses_newer_members else body
+            )
         except HttpRefused as error:
-            if error.status not in (400, 422) or self._newer:
+            if error.status not in (400, 422) or self._uses_newer_members:
                 raise
             answer = await self._api.post("/chat/completions", _for_newer_models(body))
-            self._newer = True
+            self._uses_newer_members = True
         completion: _Completion = await decode_answer(answer, _Completion)
         return completion
 

@@ -77,9 +77,15 @@ class RouterTools(MetaTools, Shortener):
             if name == SEARCH_TOOLS:
                 return _result(await _search(services, catalog, tier, decode(raw, SearchArguments)))
             if name == READ_RESULT:
-                read = decode(raw, ReadArguments)
+                read_arguments = decode(raw, ReadArguments)
                 retrieval = RetrieveArguments(
-                    None, read.query, read.id, read.path, read.range, read.grep, read.token_budget
+                    None,
+                    read_arguments.query,
+                    read_arguments.id,
+                    read_arguments.path,
+                    read_arguments.range,
+                    read_arguments.grep,
+                    read_arguments.token_budget,
                 )
                 return _result(encode(await services.results.retrieve(catalog, retrieval)))
             return _result(encode(await services.results.retrieve(catalog, decode(raw, RetrieveArguments))))
@@ -131,17 +137,17 @@ async def _write_answer(services: ToolServices, hits: RankedTools, searched: int
     if hits.note:
         answer["note"] = hits.note
     if cut:
-        answer["left_out_by_tokenBudget"] = [each.name for each in cut]
+        answer["left_out_by_tokenBudget"] = [cut_tool.name for cut_tool in cut]
     return encode(answer)
 
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
     """Members of a tool that a model needs in order to choose and call the tool."""
     definition = entry.decoded_definition
-    shown = {"name": entry.name, "server": str(entry.server), "score": score}
+    members = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):
         if member in definition:
-            shown[member] = definition[member]
+            members[member] = definition[member]
     if entry.offline:
-        shown["offline"] = True
-    return shown
+        members["offline"] = True
+    return members

@@ -103,12 +103,12 @@ class ProcessPool:
     async def _run_in(self, child: WorkerProcess, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         if child.timer is not None:
             child.timer.cancel()
-        reusable = False
+        is_reusable = False
         try:
             answer = await child.do(job, work)
-            reusable = child.pieces < self._pieces and not self._closed
+            is_reusable = child.pieces < self._pieces and not self._closed
         finally:
-            if reusable:
+            if is_reusable:
                 child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_idle, child)
                 self._idle.append(child)
             else:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fairlead_offers.search.tool_vectors import CROWDED, CROWDED_COST, PIECE, TOOL_SECONDS, BuiltInEmbedder
+from fairlead_offers.search.tool_vectors import CROWDED_COST, CROWDED_SHARE, PIECE, TOOL_SECONDS, BuiltInEmbedder
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.throttle import Throttle
 from fairlead_search.embedding import EmbedResult, VectorText
@@ -27,7 +27,7 @@ class Encoded(WorkerThread):
     async def do(self, work: object) -> EmbedResult:  # type: ignore[override]  # accepts only one kind of work
         share = self._core_shares.pop(0) if self._core_shares else 1.0
         made = self._next
-        self._next = PIECE if share >= CROWDED else 1
+        self._next = PIECE if share >= CROWDED_SHARE else 1
         return EmbedResult([bytes([index]) for index in range(made)], share)
 
 
