@@ -58,12 +58,12 @@ PAGE_DIVISOR: Final = 8
 """Divides the number of objects per page after a page exceeded the maximum size of a response."""
 OBJECT_VALUES: Final = 50_000
 """Maximum number of JSON values in an object that is decoded as a whole; decoding that many takes about 20 ms. An
-McpServer has a few hundred values. Of an object with more values, only a part is decoded (see EXCESS).
+McpServer has a few hundred values. Of an object with more values, only a part is decoded (see EXCESS_MEMBER).
 """
 HEAD_BYTES: Final = 16 << 10
 """Maximum size in bytes of the labels, and likewise of the status, that are decoded of an object with more than
 OBJECT_VALUES values."""
-EXCESS: Final = "fairlead.dev/excess"
+EXCESS_MEMBER: Final = "fairlead.dev/excess"
 """Member that is added to an object with more than OBJECT_VALUES values; it says what exceeds the limit. Such an object
 has no other members than its identifying metadata and its status.
 """
@@ -448,7 +448,7 @@ def _decode(data: bytes | msgspec.Raw, model: type[T], action: str) -> T:
 
 def _decode_object(raw: msgspec.Raw, model: type[T], action: str) -> T:
     """Decode an object of any size. An object with more than OBJECT_VALUES values is reduced to some of its metadata,
-    its status and EXCESS.
+    its status and EXCESS_MEMBER.
     """
     document = bytes(raw)
     excess = explain_cost(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
@@ -461,14 +461,14 @@ def _decode_object(raw: msgspec.Raw, model: type[T], action: str) -> T:
         head.metadata.labels = _LEFT_OUT
     members: Json = msgspec.json.decode(msgspec.json.encode(head))
     try:
-        return msgspec.convert({**members, EXCESS: excess}, model)
+        return msgspec.convert({**members, EXCESS_MEMBER: excess}, model)
     except msgspec.ValidationError as error:
         raise Unavailable(f"cannot {action}: an object has {excess}: {error}") from None
 
 
 def bound_item(item: Json) -> Json:
     """Apply the limit OBJECT_VALUES to an object that another client has decoded: return it unchanged, or reduced to
-    some of its metadata, its status and EXCESS."""
+    some of its metadata, its status and EXCESS_MEMBER."""
     document = msgspec.json.encode(item)
     return item if len(document) <= OBJECT_VALUES else _decode_object(msgspec.Raw(document), Json, "read an object")
 

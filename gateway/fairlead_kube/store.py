@@ -143,15 +143,17 @@ class ObjectStore(Generic[V]):
         self._entries.pop(key, None)
 
     def _set(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, notify: bool) -> None:
-        previous = self._entries.get(key)
-        if previous is not None:
-            if is_older(version, previous.version) or (version and (uid, version) == (previous.uid, previous.version)):
+        previous_entry = self._entries.get(key)
+        if previous_entry is not None:
+            if is_older(version, previous_entry.version) or (
+                version and (uid, version) == (previous_entry.uid, previous_entry.version)
+            ):
                 return
         elif is_older(version, self._list_version) or (
             key in self._deletions and not is_newer(version, self._deletions[key])
         ):
             return
-        old_value = previous.value if previous is not None else None
+        old_value = previous_entry.value if previous_entry is not None else None
         new_value = decode()
         self._entries[key] = _StoredObject(uid, version, new_value)
         self._deletions.pop(key, None)

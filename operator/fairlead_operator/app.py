@@ -325,7 +325,7 @@ class _Leadership:
         self._kube = kube
         self._configuration = operator.configuration
         self._release_namespace = release_namespace
-        self._watched = watched
+        self._watched_namespace = watched
         """The watched namespace; None: all namespaces."""
         self._list_seconds = controller.list_seconds
         self._random = dependencies.rng.random
@@ -351,7 +351,7 @@ class _Leadership:
         # may not read events, as with the Role of an older release.
         warnings = Informer(
             self._kube,
-            Scope(EVENTS, Json, self._watched, fields=FIELD_SELECTOR),
+            Scope(EVENTS, Json, self._watched_namespace, fields=FIELD_SELECTOR),
             self.pods.warnings,
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
@@ -367,7 +367,7 @@ class _Leadership:
             self._configuration,
             partial(handlers, tiers=self.declarations.reads_tiers),
             observe,
-            self._watched,
+            self._watched_namespace,
             self._wait_for_kinds,
         )
         async with asyncio.TaskGroup() as group:
@@ -419,7 +419,7 @@ class _Leadership:
     def _fairlead_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
         """Scope and store of each of Fairlead's kinds that this operator may read."""
         return {
-            kind: (Scope(kind, Json, self._watched if kind.namespaced else None), store)
+            kind: (Scope(kind, Json, self._watched_namespace if kind.namespaced else None), store)
             for kind, store in self.declarations.stores().items()
         }
 
@@ -427,13 +427,13 @@ class _Leadership:
         """Scope and store of the objects of Kubernetes' kinds that this operator reads."""
         managed = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope[Json], Store[Json]]] = [
-            (Scope(kind, Json, self._watched, managed), store) for kind, store in self.owned.stores.items()
+            (Scope(kind, Json, self._watched_namespace, managed), store) for kind, store in self.owned.stores.items()
         ]
         secret = self.installation_secret
         return [
             *workloads,
             *([(secret.scope, secret)] if secret is not None else []),
-            (Scope(PODS, Json, self._watched, managed), self.pods.store),
+            (Scope(PODS, Json, self._watched_namespace, managed), self.pods.store),
             (Scope(CONFIG_MAPS, Json, self._release_namespace, LABEL_DOCUMENT), self.documents.store),
             (Scope(SECRETS, Json, self._release_namespace, STORE_SELECTOR), self.credential_store.store),
             *((Scope(SECRETS, Json, namespace, SELECTOR), store) for namespace, store in self.secrets.stores.items()),

@@ -108,7 +108,7 @@ class Controller:
         self._declarations = adapters.declarations
         self._options = options
         self._monotonic = monotonic
-        self._prepared = False
+        self._is_prepared = False
         self._sweep_due = asyncio.Event()
         self.queue = parts.queue
         self.reconciler = parts.reconciler
@@ -140,7 +140,7 @@ class Controller:
 
         `run` calls this method if it was not called before.
         """
-        self._prepared = True
+        self._is_prepared = True
         await self._restore()
         await self.reconciler.start()
         for entry in await self.reconciler.new_server_entries():
@@ -149,7 +149,7 @@ class Controller:
     async def run(self) -> None:
         """Run all loops until cancelled."""
         try:
-            if not self._prepared:
+            if not self._is_prepared:
                 await self.prepare()
             for key in await self._platform.keys():
                 self.queue.add(key)

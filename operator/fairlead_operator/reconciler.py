@@ -166,7 +166,7 @@ class Reconciler:
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
         self._listing_findings: dict[ServerKey, ListingFindings] = {}
         """Findings about the last listing of each server."""
-        self._terminating: set[ServerKey] = set()
+        self._terminating_servers: set[ServerKey] = set()
         """Servers for which the deletion of their namespace was logged."""
 
     async def start(self) -> None:
@@ -186,8 +186,8 @@ class Reconciler:
         for prefix, keys in self._prefixes.contenders().items():
             holder = holder_by_status(servers[key] for key in keys)
             for key in keys:
-                stored = await self.catalogs.read(key, servers[key].metadata.uid)
-                if stored is not None and stored.prefix == prefix:
+                catalog = await self.catalogs.read(key, servers[key].metadata.uid)
+                if catalog is not None and catalog.prefix == prefix:
                     holder = key
             if holder is not None:
                 self._prefixes.confirm_holder(prefix, holder)
@@ -195,11 +195,11 @@ class Reconciler:
 
     async def new_server_entries(self) -> list[ServerEntry]:
         """Entries of the servers that have no catalog before the first reconcile. Raises PLATFORM_ERRORS."""
-        stored = await self.catalogs.names()
+        catalog_names = await self.catalogs.names()
         return [
             entry_of_new(server.key, self._prefixes.grant(server)[1])
             async for server in self._servers()
-            if catalog_name(server.key) not in stored
+            if catalog_name(server.key) not in catalog_names
         ]
 
     async def _servers(self) -> AsyncIterator[McpServer]:
@@ -255,9 +255,9 @@ class Reconciler:
             logger.warning("%s cannot be read: %s", key, error)
             return Stalled(Cause.INVALID)
         except NamespaceTerminating as error:
-            if key not in self._terminating:
+            if key not in self._terminating_servers:
                 logger.info("%s is not reconciled while its namespace is being deleted: %s", key, error)
-                self._terminating.add(key)
+                self._terminating_servers.add(key)
             return Waiting(error.reason)
         except PLATFORM_ERRORS as error:
             logger.warning("%s could not be reconciled and will be retried: %s", key, error)
@@ -267,7 +267,7 @@ class Reconciler:
         self._discoverer.forget(key)
         self._listing_findings.pop(key, None)
         self._plans.pop(key, None)
-        self._terminating.discard(key)
+        self._terminating_servers.discard(key)
         await self._definitions.drop(key)
         self._stop_probes(key)
         self.floors.forget(key)
@@ -448,34 +448,34 @@ class Reconciler:
     async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
         """Publish or withdraw the catalog as the findings require; return the published catalog."""
         server = findings.server
-        stored = await self.catalogs.read(server.key, server.metadata.uid)
-        if stored is None:  # a document that was deleted or damaged is restored from the copy in memory
-            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)
-        catalog = await self._catalog(findings, stored)
+        stored_catalog = await self.catalogs.read(server.key, server.metadata.uid)
+        if stored_catalog is None:  # a document that was deleted or damaged is restored from the copy in memory
+            stored_catalog = self.catalogs.retained_copy(server.key, server.metadata.uid)
+        catalog = await self._catalog(findings, stored_catalog)
         if catalog is None or _removes_tools(findings):
             await self.catalogs.withdraw(server.key)
             return None
-        published = await self.catalogs.publish(catalog, stored)
+        published = await self.catalogs.publish(catalog, stored_catalog)
         self._on_catalog(published)
-        if not published.sign_in and (stored is None or stored.hash != published.hash):
-            await self._platform.announce(server, catalog_announcement(stored, published))
+        if not published.sign_in and (stored_catalog is None or stored_catalog.hash != published.hash):
+            await self._platform.announce(server, catalog_announcement(stored_catalog, published))
         return published
 
-    async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
+    async def _catalog(self, findings: ReconcileFindings, stored_catalog: Catalog | None) -> Catalog | None:
         """The catalog from the last successful discovery, else the stored catalog. A stored catalog can be marked
         offline but not online.
         """
         server, state, endpoint = findings.server, findings.discovery, findings.workload.endpoint
-        refresh_result = (state and state.refreshed) or (stored and stored.refreshed)
+        refresh_result = (state and state.refreshed) or (stored_catalog and stored_catalog.refreshed)
         if state is not None and endpoint is not None:
             credential = findings.credential
             access = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
-            if (earlier_listing := first_grant.stored_listing(state, stored)) is not None:
+            if (earlier_listing := first_grant.stored_listing(state, stored_catalog)) is not None:
                 state.listing = PackedListing.of(earlier_listing)
-                state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
+                state.lists_read_at = 0.0 if stored_catalog is None else stored_catalog.lists_read_at
             if state.listing is not None:
                 self.catalogs.release(server.key)
-                previous_catalog = None if stored is None or stored.sign_in else stored
+                previous_catalog = None if stored_catalog is None or stored_catalog.sign_in else stored_catalog
                 listing = first_grant.published_listing(server, state, await unpack_listing(state.listing))
                 offer = await self._definitions.offer(server, listing, access, previous_catalog)
                 self._store_findings(server.key, offer.findings)
@@ -491,10 +491,12 @@ class Reconciler:
                     refreshed=refresh_result,
                     lists_read_at=state.lists_read_at,
                 )
-        if stored is None or (state is not None and first_grant.is_obsolete(state, stored)):
+        if stored_catalog is None or (state is not None and first_grant.is_obsolete(state, stored_catalog)):
             return None
-        self.catalogs.retain(stored)
-        return msgspec.structs.replace(stored, online=findings.stored_tools_online(stored), refreshed=refresh_result)
+        self.catalogs.retain(stored_catalog)
+        return msgspec.structs.replace(
+            stored_catalog, online=findings.stored_tools_online(stored_catalog), refreshed=refresh_result
+        )
 
     def _calibrate(self, findings: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
         """Start or stop probes of the server; return the verdict Calibrated."""
@@ -555,8 +557,8 @@ class Reconciler:
 
     async def _report_status(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
-        ready = status.condition(ConditionType.READY)
-        self._on_ready(server.key, ready)
+        ready_condition = status.condition(ConditionType.READY)
+        self._on_ready(server.key, ready_condition)
         for announcement in condition_announcements(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)

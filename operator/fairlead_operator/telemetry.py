@@ -188,12 +188,12 @@ class Telemetry:
                     if has_reported:
                         self._lag.observe(max(0.0, now - attempt.at))
 
-    def show_ready(self, key: ServerKey, ready: Condition | None) -> None:
+    def show_ready(self, key: ServerKey, condition: Condition | None) -> None:
         """Store a server's condition Ready as its status shows it; None for a deleted server."""
-        if ready is None:
+        if condition is None:
             self.scraped.ready.pop(key, None)
         else:
-            self.scraped.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
+            self.scraped.ready[key] = condition.status, condition.reason, str(cause_of(condition)[0] or "")
 
     def count_poll(self, *, answered: bool) -> None:
         """Count one request for a gateway's report."""

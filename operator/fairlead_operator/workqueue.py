@@ -151,17 +151,17 @@ class WorkQueue(Generic[K]):
     def _schedule_next(self, key: K, outcome: Outcome | None) -> None:
         """Schedule the next run of a key by the outcome of its last run."""
         match outcome:
-            case Done(after) | Stalled(_, after):
+            case Done(delay_s) | Stalled(_, delay_s):
                 self._failures.pop(key, None)
-            case Waiting(_, float() | int() as after):
+            case Waiting(_, float() | int() as delay_s):
                 self._failures.pop(key, None)
             case _:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
-                after = self._backoff.delay(failures, self._rng)
+                delay_s = self._backoff.delay(failures, self._rng)
         if key in self._added_while_active:
             self._added_while_active.discard(key)
             self.add(key)
-        elif after is not None:
-            self.add_after(key, after)
+        elif delay_s is not None:
+            self.add_after(key, delay_s)
         if not self._due_keys and not self._active_keys:
             self._idle.set()

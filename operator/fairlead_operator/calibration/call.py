@@ -72,12 +72,12 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
     """
     began = clock()
     try:
-        raw = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
+        raw_result = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
     except McpError as error:
         return _failure(probe, error, (clock() - began) * 1000)
     duration_ms = (clock() - began) * 1000
     try:
-        problem = _problem(raw)
+        problem = _problem(raw_result)
     except msgspec.DecodeError:
         return _unreadable("the tool's result is not an object", duration_ms)
     if problem:
@@ -105,9 +105,9 @@ def _unreadable(problem: str, duration_ms: float) -> ProbeResult:
     return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 
-def _problem(raw: Raw) -> str:
+def _problem(raw_result: Raw) -> str:
     """Why a result is not a measurement of the tool; empty if it is one. Raises msgspec.DecodeError."""
-    result = _decode(raw)
+    result = _decode(raw_result)
     if result.result_type != "complete":
         return f"the tool answered with resultType {str(result.result_type)[:_MESSAGE_LIMIT]!r}"
     if not result.is_error:

@@ -87,30 +87,32 @@ class _Generator:
             return _TEXTS[0]
         if levels <= 0:
             raise Unsatisfied(f"the required members are nested more than {MAX_DEPTH} deep")
-        resolved = self._resolve(schema, levels)
-        named_values = list(_named_values(resolved))
+        resolved_schema = self._resolve(schema, levels)
+        named_values = list(_named_values(resolved_schema))
         if self._choice < len(named_values):
             return named_values[self._choice]
-        branches = resolved.get("oneOf") or resolved.get("anyOf")
+        branches = resolved_schema.get("oneOf") or resolved_schema.get("anyOf")
         if isinstance(branches, list) and branches:
-            rest = {name: value for name, value in resolved.items() if name not in ("oneOf", "anyOf")}
+            base_schema = {name: value for name, value in resolved_schema.items() if name not in ("oneOf", "anyOf")}
             branch = branches[min(self._choice, len(branches) - 1)]
-            return self.value(_merge(rest, branch) if isinstance(branch, Mapping) else rest, levels - 1)
-        return named_values[-1] if named_values and "enum" in resolved else self._by_type(resolved, levels)
+            return self.value(_merge(base_schema, branch) if isinstance(branch, Mapping) else base_schema, levels - 1)
+        return (
+            named_values[-1] if named_values and "enum" in resolved_schema else self._by_type(resolved_schema, levels)
+        )
 
     def _resolve(self, schema: Schema, levels: int) -> dict[str, Any]:
         """The schema merged with its `$ref` target and its `allOf` parts. Raises Unsatisfied for circular
         references.
         """
-        resolved = dict(schema)
+        resolved_schema = dict(schema)
         for _ in range(levels):
-            reference, parts = resolved.pop("$ref", None), resolved.pop("allOf", None)
+            reference, parts = resolved_schema.pop("$ref", None), resolved_schema.pop("allOf", None)
             if not isinstance(reference, str) and not isinstance(parts, list):
-                return resolved
+                return resolved_schema
             if isinstance(reference, str):
-                resolved = _merge(self._target_of(reference), resolved)
+                resolved_schema = _merge(self._target_of(reference), resolved_schema)
             for part in parts if isinstance(parts, list) else ():
-                resolved = _merge(resolved, part) if isinstance(part, Mapping) else resolved
+                resolved_schema = _merge(resolved_schema, part) if isinstance(part, Mapping) else resolved_schema
         raise Unsatisfied("the references of the schema are circular")
 
     def _target_of(self, reference: str) -> Schema:
@@ -151,11 +153,11 @@ class _Generator:
     def _members(self, schema: Schema, levels: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
         schemas = properties if isinstance(properties, Mapping) else {}
-        others = schema.get("additionalProperties", True)
+        other_schema = schema.get("additionalProperties", True)
         names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
         optional_count = max(0, _count(schema.get("minProperties"), 0) - len(set(names)))
         names += [name for name in schemas if name not in names][:optional_count]
-        return {name: self.value(schemas.get(name, others), levels - 1) for name in dict.fromkeys(names)}
+        return {name: self.value(schemas.get(name, other_schema), levels - 1) for name in dict.fromkeys(names)}
 
     def _items(self, schema: Schema, levels: int) -> list[Any]:
         min_items = schema.get("minItems", 0)
@@ -164,11 +166,11 @@ class _Generator:
             raise Unsatisfied(f"the schema requires an array of {count} items")
         prefix = schema.get("prefixItems")
         prefix = prefix if isinstance(prefix, list) else []
-        rest = schema.get("items", True)
+        rest_schema = schema.get("items", True)
         choice_step = 1 if schema.get("uniqueItems") else 0  # another choice generates another value
         generators = [_Generator(self._root, self._choice + n * choice_step) for n in range(count)]
         return [
-            generator.value(prefix[n] if n < len(prefix) else rest, levels - 1)
+            generator.value(prefix[n] if n < len(prefix) else rest_schema, levels - 1)
             for n, generator in enumerate(generators)
         ]
 
@@ -210,18 +212,18 @@ def _named_values(schema: Schema) -> Iterator[Any]:
         yield schema["default"]
 
 
-def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
-    """Merge two schemas; for keywords that cannot be combined, `other` wins."""
-    merged = {**schema, **other}
+def _merge(schema: Schema, other_schema: Schema) -> dict[str, Any]:
+    """Merge two schemas; for keywords that cannot be combined, `other_schema` wins."""
+    merged_schema = {**schema, **other_schema}
     for name in ("properties", "$defs", "definitions"):
-        values = [side[name] for side in (schema, other) if isinstance(side.get(name), Mapping)]
+        values = [side[name] for side in (schema, other_schema) if isinstance(side.get(name), Mapping)]
         if len(values) > 1:
-            merged[name] = {**values[0], **values[1]}
+            merged_schema[name] = {**values[0], **values[1]}
     for name in _CONCATENATED_KEYWORDS:
-        lists = [side[name] for side in (schema, other) if isinstance(side.get(name), list)]
+        lists = [side[name] for side in (schema, other_schema) if isinstance(side.get(name), list)]
         if len(lists) > 1:
-            merged[name] = [*lists[0], *lists[1]]
-    return merged
+            merged_schema[name] = [*lists[0], *lists[1]]
+    return merged_schema
 
 
 def _guess_type(schema: Schema) -> str:

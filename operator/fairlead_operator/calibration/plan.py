@@ -95,11 +95,11 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             tools_without_arguments.append(entry.name)
             continue
         if arguments is not None:
-            declared = entry.probe_arguments is not None
+            are_declared = entry.probe_arguments is not None
             if entry.shape is not None:
                 arguments = {**arguments, **entry.shape.values}
             timeout = _timeout(entry, server_timeout)
-            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, timeout))
+            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), are_declared, timeout))
     return ProbePlan(tuple(probes), tuple(tools_without_arguments), policy)
 
 

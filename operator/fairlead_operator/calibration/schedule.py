@@ -140,9 +140,9 @@ class ProbeSchedule:
 
     def next_hidden(self, now: float) -> PlannedProbe | None:
         """The probe of a hidden tool that is due now, or None."""
-        due = [(self._due_at(tool), tool) for tool in self._hidden_tools]
-        due = [(at, tool) for at, tool in due if at <= now]
-        return self._probes[min(due)[1]] if due else None
+        due_times = [(self._due_at(tool), tool) for tool in self._hidden_tools]
+        past_due_times = [(due_at, tool) for due_at, tool in due_times if due_at <= now]
+        return self._probes[min(past_due_times)[1]] if past_due_times else None
 
     # Results.
 

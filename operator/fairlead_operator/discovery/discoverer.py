@@ -104,8 +104,8 @@ class Discoverer:
         )
 
     def __repr__(self) -> str:
-        running = sum(1 for state in self._states.values() if state.task is not None)
-        return f"<Discoverer servers={len(self._states)} running={running}>"
+        running_count = sum(1 for state in self._states.values() if state.task is not None)
+        return f"<Discoverer servers={len(self._states)} running={running_count}>"
 
     def discover_if_due(
         self,
@@ -290,8 +290,8 @@ class Discoverer:
 
     def until_due(self, state: DiscoveryState) -> float:
         """Seconds until the next discovery is due; 0 if it is due now."""
-        due = max(state.due, state.not_before) if state.failure is not None else state.due
-        return max(0.0, due - self._monotonic())
+        due_at = max(state.due, state.not_before) if state.failure is not None else state.due
+        return max(0.0, due_at - self._monotonic())
 
     async def aclose(self) -> None:
         """Cancel all discoveries and connections, and wait for their end."""
@@ -305,30 +305,33 @@ class Discoverer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @staticmethod
-    def _carry_over(previous: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
+    def _carry_over(previous_state: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
         """The state for a changed target. It includes the last answer if the endpoint is unchanged, so that a rollout
         hides no tools.
         """
-        if previous is None or (previous.target.uid, previous.target.endpoint) != (target.uid, target.endpoint):
+        if previous_state is None or (previous_state.target.uid, previous_state.target.endpoint) != (
+            target.uid,
+            target.endpoint,
+        ):
             return DiscoveryState(target)
         return DiscoveryState(
             target,
-            listing=previous.listing,
-            source=previous.source,
-            ungated_listing=previous.ungated_listing,
-            wants_sign_in=previous.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
-            granted_at=previous.granted_at,
-            user_listing_refusal=previous.user_listing_refusal,
-            lists_read_at=previous.lists_read_at,
-            refused=previous.refused,
-            failure=previous.failure,
-            replaced_at=previous.replaced_at,
-            began_at=previous.began_at,
-            up_since=previous.up_since,
-            losses=previous.losses,
-            refresh_requested=previous.refresh_requested or bool(previous.requested_at),
-            refreshed=previous.refreshed,
-            announced=previous.announced,
+            listing=previous_state.listing,
+            source=previous_state.source,
+            ungated_listing=previous_state.ungated_listing,
+            wants_sign_in=previous_state.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
+            granted_at=previous_state.granted_at,
+            user_listing_refusal=previous_state.user_listing_refusal,
+            lists_read_at=previous_state.lists_read_at,
+            refused=previous_state.refused,
+            failure=previous_state.failure,
+            replaced_at=previous_state.replaced_at,
+            began_at=previous_state.began_at,
+            up_since=previous_state.up_since,
+            losses=previous_state.losses,
+            refresh_requested=previous_state.refresh_requested or bool(previous_state.requested_at),
+            refreshed=previous_state.refreshed,
+            announced=previous_state.announced,
         )
 
     @staticmethod

@@ -44,8 +44,8 @@ class ListingFindings:
 
     def unlisted_overrides(self, overrides: Iterable[ToolOverride]) -> list[str]:
         """Names in `spec.tools` that no listed tool has, sorted. A tool that is left out is listed too."""
-        listed = {*self.offered, *(fault.name for fault in self.faults if fault.noun == TOOL.noun)}
-        return sorted({override.name for override in overrides} - listed)
+        listed_names = {*self.offered, *(fault.name for fault in self.faults if fault.noun == TOOL.noun)}
+        return sorted({override.name for override in overrides} - listed_names)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -120,12 +120,12 @@ _OFFERED_WITH_FAULT: Final = {
 
 def _enumerate(faults: list[Fault]) -> str:
     """Names up to `MAX_NAMES` definitions per cause, so that many faults of one cause do not hide another cause."""
-    shown: list[str] = []
+    labels: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
         same_cause = [fault for fault in faults if fault.cause == cause]
-        shown += [f"{fault.noun} {_label(fault)}" for fault in same_cause[:MAX_NAMES]]
-    more = len(faults) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+        labels += [f"{fault.noun} {_label(fault)}" for fault in same_cause[:MAX_NAMES]]
+    more_count = len(faults) - len(labels)
+    return ", ".join(labels) + (f" and {more_count} more" if more_count else "")
 
 
 def _left_out(api: ApiReport) -> list[OperationRemark]:
@@ -133,9 +133,9 @@ def _left_out(api: ApiReport) -> list[OperationRemark]:
 
 
 def _enumerate_operations(api: ApiReport) -> str:
-    shown = [f"{remark.operation} ({remark.why})" for remark in _left_out(api)[:MAX_NAMES]]
-    more = api.left_out - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    operation_texts = [f"{remark.operation} ({remark.why})" for remark in _left_out(api)[:MAX_NAMES]]
+    more_count = api.left_out - len(operation_texts)
+    return ", ".join(operation_texts) + (f" and {more_count} more" if more_count > 0 else "")
 
 
 def _label(fault: Fault) -> str:

@@ -150,33 +150,35 @@ def sign_in_catalog(server: McpServer, access: CallAccess) -> Catalog:
     return msgspec.structs.replace(catalog, tools=tools, sign_in=True)
 
 
-def is_obsolete(state: DiscoveryState, stored: Catalog) -> bool:
+def is_obsolete(state: DiscoveryState, stored_catalog: Catalog) -> bool:
     """Whether a stored catalog asks for a sign-in that the server's spec no longer requires."""
-    return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
+    return stored_catalog.sign_in and state.target.refusal is RefusalMeaning.FAILURE
 
 
-def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing | None:
+def stored_listing(state: DiscoveryState, stored_catalog: Catalog | None) -> RawListing | None:
     """The listing from which a stored catalog was built, for a server that users sign in to and of which no gateway has
     reported a listing to this operator yet; None if there is another listing, or the endpoint has changed.
     """
-    if not state.wants_sign_in or state.listing is not None or stored is None or stored.sign_in:
+    if not state.wants_sign_in or state.listing is not None or stored_catalog is None or stored_catalog.sign_in:
         return None
-    if not isinstance(stored.endpoint, HttpEndpoint) or not is_same_url(state.target.endpoint, stored.endpoint.url):
+    if not isinstance(stored_catalog.endpoint, HttpEndpoint) or not is_same_url(
+        state.target.endpoint, stored_catalog.endpoint.url
+    ):
         return None
     return RawListing(
-        protocol_version=stored.protocol_version,
-        server_info=stored.server_info,
-        capabilities=stored.capabilities,
-        instructions=stored.instructions,
-        tools=tuple(tool.definition for tool in stored.tools),
-        resources=tuple(definition.definition for definition in stored.resources),
-        resource_templates=tuple(definition.definition for definition in stored.resource_templates),
-        prompts=tuple(definition.definition for definition in stored.prompts),
-        skills=tuple(definition.definition for definition in stored.skills),
-        requires={tool.name: tool.requires for tool in stored.tools if tool.requires},
-        announced=stored.announced,
-        gateways=stored.gateways,
-        endpoint=stored.endpoint if stored.endpoint != state.target.endpoint else None,
+        protocol_version=stored_catalog.protocol_version,
+        server_info=stored_catalog.server_info,
+        capabilities=stored_catalog.capabilities,
+        instructions=stored_catalog.instructions,
+        tools=tuple(tool.definition for tool in stored_catalog.tools),
+        resources=tuple(definition.definition for definition in stored_catalog.resources),
+        resource_templates=tuple(definition.definition for definition in stored_catalog.resource_templates),
+        prompts=tuple(definition.definition for definition in stored_catalog.prompts),
+        skills=tuple(definition.definition for definition in stored_catalog.skills),
+        requires={tool.name: tool.requires for tool in stored_catalog.tools if tool.requires},
+        announced=stored_catalog.announced,
+        gateways=stored_catalog.gateways,
+        endpoint=stored_catalog.endpoint if stored_catalog.endpoint != state.target.endpoint else None,
     )
 
 

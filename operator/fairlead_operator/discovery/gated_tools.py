@@ -85,7 +85,7 @@ class CapabilityComparisons:
         self._on_compared = on_compared
         self._monotonic = monotonic
         self._results: dict[ServerKey, _ComparisonResult] = {}
-        self._running: dict[ServerKey, _RunningComparison] = {}
+        self._running_comparisons: dict[ServerKey, _RunningComparison] = {}
         self._processes = asyncio.Semaphore(PROCESS_COMPARISONS)
         self._slots = asyncio.Semaphore(NETWORK_COMPARISONS)
 
@@ -105,7 +105,11 @@ class CapabilityComparisons:
         `is_refresh`: a user requested it. The comparison is then repeated, unless it would start a second process of
         an unchanged server.
         """
-        digest, result, running = _digest_of(endpoint, listing), self._results.get(key), self._running.get(key)
+        digest, result, comparison = (
+            _digest_of(endpoint, listing),
+            self._results.get(key),
+            self._running_comparisons.get(key),
+        )
         if result is not None and result.endpoint != endpoint:
             result = None
             del self._results[key]  # the result is of another endpoint
@@ -113,18 +117,18 @@ class CapabilityComparisons:
         if starts_process and starts_container(endpoint):
             self._results[key] = _ComparisonResult(endpoint, digest, (), self._monotonic())
             return
-        if running is None or running.task.done() or running.digest != digest:
+        if comparison is None or comparison.task.done() or comparison.digest != digest:
             is_refresh = is_refresh and not (starts_process and result is not None and result.gated is not None)
             if result is not None and result.digest == digest and not is_refresh and not self._is_outdated(result):
                 return
-            if running is not None:
-                running.task.cancel()
+            if comparison is not None:
+                comparison.task.cancel()
             first_attempt = asyncio.Event()
             work = self._compare_with_retries(key, endpoint, credential, listing, first_attempt)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
-            running = self._running[key] = _RunningComparison(digest, task, first_attempt)
+            comparison = self._running_comparisons[key] = _RunningComparison(digest, task, first_attempt)
             task.add_done_callback(partial(self._after_task, key))
-        await wait_until_set(running.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
+        await wait_until_set(comparison.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
         """`listing` with the gated tools of the last comparison."""
@@ -139,21 +143,21 @@ class CapabilityComparisons:
     def forget(self, key: ServerKey) -> None:
         """Forget a deleted server and cancel its comparison."""
         self._results.pop(key, None)
-        running = self._running.pop(key, None)
-        if running is not None:
-            running.task.cancel()
+        comparison = self._running_comparisons.pop(key, None)
+        if comparison is not None:
+            comparison.task.cancel()
 
     async def aclose(self) -> None:
         """Cancel all comparisons and wait for their end."""
-        tasks = [running.task for running in self._running.values()]
+        tasks = [comparison.task for comparison in self._running_comparisons.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _after_task(self, key: ServerKey, task: asyncio.Task[None]) -> None:
-        running = self._running.get(key)
-        if running is not None and running.task is task:
-            del self._running[key]
+        comparison = self._running_comparisons.get(key)
+        if comparison is not None and comparison.task is task:
+            del self._running_comparisons[key]
 
     def _is_outdated(self, result: _ComparisonResult) -> bool:
         return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > MAX_AGE_SECONDS
@@ -170,8 +174,8 @@ class CapabilityComparisons:
         names = {name for name in map(name_of, listing.tools) if name is not None}
         open_session = self._session_opener(key, endpoint, credential)
         slots = self._processes if isinstance(endpoint, ChildEndpoint) else self._slots
-        previous = self._results.get(key)
-        gated = None if previous is None else previous.gated
+        previous_result = self._results.get(key)
+        gated = None if previous_result is None else previous_result.gated
         for pause in (0.0, *PAUSES):
             await asyncio.sleep(pause)
             try:

@@ -3,7 +3,7 @@
 The leader's `discoverer` owns the connections, so that a loss is detected even if nobody calls the server's tools.
 Nothing is sent on an idle connection. Many servers close idle connections after a while, which does not matter as long
 as a new connection opens at once. Only a repeated refusal counts as a loss, so that a server can be replaced within
-`CONFIRM` seconds without a loss.
+`CONFIRM_SECONDS` seconds without a loss.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
-CONFIRM: Final = 0.3
+CONFIRM_SECONDS: Final = 0.3
 """Seconds between a first refusal and the second attempt. If that fails too, the server is lost."""
-BRIEF: Final = 1.0
+BRIEF_SECONDS: Final = 1.0
 """Seconds below which a connection counts as brief: the server closes it on purpose, so the next one is opened after a
 pause.
 """
@@ -95,7 +95,7 @@ class LossDetector:
                 await connection.closed
             finally:
                 connection.close()
-            brief_connections = brief_connections + 1 if clock() - opened_at < BRIEF else 0
+            brief_connections = brief_connections + 1 if clock() - opened_at < BRIEF_SECONDS else 0
             if brief_connections:
                 await asyncio.sleep(PAUSE.delay(brief_connections, self._rng))
 
@@ -113,7 +113,7 @@ class LossDetector:
                 if is_confirmed and not is_reported and indicates_loss(error):
                     is_reported = True
                     self._observer.on_loss(key, error)
-                await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM)
+                await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM_SECONDS)
             else:
                 if failures:
                     self._observer.on_recovery(key)

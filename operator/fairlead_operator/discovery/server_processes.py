@@ -164,13 +164,13 @@ class ServerProcesses:
         target = _ProcessTarget(endpoint, credential)
         process = server.process
         can_share = capabilities is None or (process is not None and process.target == target and process.is_modern)
-        opened: AbstractAsyncContextManager[McpSession] = (
+        session_context: AbstractAsyncContextManager[McpSession] = (
             self._open_shared(key, server, target, on_notification, capabilities or b"{}")
             if can_share
             else self._open_private(key, server, target, capabilities or b"{}")
         )
         try:
-            async with opened as session:
+            async with session_context as session:
                 yield session
         finally:
             server.sessions -= 1

@@ -175,10 +175,10 @@ def _owner(pod: Json) -> str:
 def _ready_address(pod: Json) -> str | None:
     """IP address of a pod that is ready; None until then."""
     status = pod.get("status") or {}
-    ready = any(
+    is_ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
     )
-    return status.get("podIP") or None if ready else None
+    return status.get("podIP") or None if is_ready else None
 
 
 def _termination_message(pod: Json) -> str | None:

@@ -37,10 +37,10 @@ class _Replica:
 
 
 class FailedGrants:
-    """Grant failures of each gateway. `changed` receives each server whose verdict may have changed."""
+    """Grant failures of each gateway. `on_change` receives each server whose verdict may have changed."""
 
-    def __init__(self, changed: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
+        self._on_change = on_change
         self._monotonic = monotonic
         self._replicas: dict[str, _Replica] = {}
         self._first_verdict_at: float | None = None
@@ -55,7 +55,7 @@ class FailedGrants:
         if replica.silent:
             replica.silent = False
             for key in replica.failures:
-                self._changed(key)
+                self._on_change(key)
         if report.failed_grants is None:
             return
         failures_before = replica.failures
@@ -65,11 +65,11 @@ class FailedGrants:
         }
         for key in failures_before.keys() | failures_now.keys():
             if failures_before.get(key) != failures_now.get(key):
-                self._changed(key)
+                self._on_change(key)
 
-    def verdict(self, key: ServerKey, previous: ConditionVerdict | None) -> ConditionVerdict:
-        """The verdict Authorized. `previous` is the verdict of the present condition; it is kept after the operator's
-        start until all gateways can have reported.
+    def verdict(self, key: ServerKey, previous_verdict: ConditionVerdict | None) -> ConditionVerdict:
+        """The verdict Authorized. `previous_verdict` is the verdict of the present condition; it is kept after the
+        operator's start until all gateways can have reported.
         """
         now = self._monotonic()
         self._mark_silent_replicas(now)
@@ -80,7 +80,9 @@ class FailedGrants:
             oldest = min(failures, key=lambda failure: failure.since)
             cause = Cause.CALLS_ISSUER_UNREACHABLE if oldest.cause == UNREACHABLE else Cause.CALLS_NOT_GRANTED
             return ConditionVerdict(False, cause, oldest.sentence[:SENTENCE_CHARS])
-        return GRANTED if previous is None or now - self._first_verdict_at >= START_SECONDS else previous
+        return (
+            GRANTED if previous_verdict is None or now - self._first_verdict_at >= START_SECONDS else previous_verdict
+        )
 
     def seconds_until_due(self, key: ServerKey) -> float | None:
         """Seconds after which the verdict may change without a report; None if it cannot."""
@@ -100,6 +102,6 @@ class FailedGrants:
             if not replica.silent and now - replica.reported_at >= REPLICA_SECONDS:
                 replica.silent = True
                 for key in replica.failures:
-                    self._changed(key)
+                    self._on_change(key)
             if now - replica.reported_at >= RETENTION_SECONDS:
                 del self._replicas[name]

@@ -43,12 +43,12 @@ class _DocumentReference(msgspec.Struct):
 
 
 class ChangedDocuments:
-    """Calls `changed` with each server whose ConfigMap was created, changed or deleted since the last round."""
+    """Calls `on_change` with each server whose ConfigMap was created, changed or deleted since the last round."""
 
-    def __init__(self, kube: Kube, servers: DeclaredServers, changed: Callable[[ServerKey], None]) -> None:
+    def __init__(self, kube: Kube, servers: DeclaredServers, on_change: Callable[[ServerKey], None]) -> None:
         self._kube = kube
         self._servers = servers
-        self._changed = changed
+        self._on_change = on_change
         self._versions: dict[ServerKey, str] = {}
         """Version of each ConfigMap in the last round; empty for one that does not exist."""
 
@@ -75,7 +75,7 @@ class ChangedDocuments:
             if self._versions.setdefault(reference, version) != version:
                 self._versions[reference] = version
                 for key in keys:
-                    self._changed(key)
+                    self._on_change(key)
             await asyncio.sleep(REQUEST_SECONDS)
 
     def _servers_by_config_map(self) -> dict[ServerKey, list[ServerKey]]:

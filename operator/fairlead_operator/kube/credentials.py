@@ -226,16 +226,16 @@ class CredentialStore:
 class LabelledSecrets:
     """Informer stores of the labelled Secrets in `namespaces`; an empty name stands for all namespaces.
 
-    `changed(key, before, after)` is called for each Secret that was added, changed or deleted.
+    `on_change(key, before, after)` is called for each Secret that was added, changed or deleted.
     """
 
     def __init__(
         self,
         namespaces: Iterable[str],
-        changed: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
+        on_change: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
     ) -> None:
         self.stores: Mapping[str | None, ObjectStore[LabelledSecret]] = {
-            namespace or None: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
+            namespace or None: ObjectStore(LabelledSecret.from_object, on_change) for namespace in namespaces
         }
         """Store by its namespace; None for all namespaces."""
 
@@ -273,18 +273,18 @@ class Resolver:
         refusal, absent_secrets = await self._check_pods(server)
         if refusal is not None:
             return ResolvedCredential(refusal, pods_refusal=refusal)
-        resolved = await self._resolve_auth(server, url)
-        if resolved.verdict.ok:
-            resolved = await self._add_arguments_and_schemes(server, url, resolved)
-        return dataclasses.replace(resolved, absent_secrets=absent_secrets)
+        resolved_credential = await self._resolve_auth(server, url)
+        if resolved_credential.verdict.ok:
+            resolved_credential = await self._add_arguments_and_schemes(server, url, resolved_credential)
+        return dataclasses.replace(resolved_credential, absent_secrets=absent_secrets)
 
     async def _add_arguments_and_schemes(
-        self, server: McpServer, url: str, resolved: ResolvedCredential
+        self, server: McpServer, url: str, resolved_credential: ResolvedCredential
     ) -> ResolvedCredential:
         """Add the values of arguments and the credentials of security schemes."""
         arguments: dict[str, dict[str, str]] = {}
         schemes: dict[str, SentCredential] = {}
-        versions = [] if resolved.ref is None else [resolved.ref.hash]
+        versions = [] if resolved_credential.ref is None else [resolved_credential.ref.hash]
         try:
             for argument in secret_arguments(server.spec):
                 secret = await self._read(server, argument.source)
@@ -302,10 +302,12 @@ class Resolver:
         except UnusableSecret as error:
             return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)))
         if not arguments and not schemes:
-            return resolved
-        credential = msgspec.structs.replace(resolved.value or Credential(), arguments=arguments, schemes=schemes)
+            return resolved_credential
+        credential = msgspec.structs.replace(
+            resolved_credential.value or Credential(), arguments=arguments, schemes=schemes
+        )
         reference = credential_ref(server.key, "\0".join(versions), self._name)
-        return dataclasses.replace(resolved, ref=reference, value=credential)
+        return dataclasses.replace(resolved_credential, ref=reference, value=credential)
 
     async def _check_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
         """Why the pods must not be started, and the absent Secrets of optional references."""

@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.common import Condition, ObjectMeta, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
-from fairlead_kube.client import EXCESS, Json, Kube
+from fairlead_kube.client import EXCESS_MEMBER, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.informer import Store
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
@@ -55,9 +55,9 @@ class DeclaredResources(ObjectStore[R | BrokenResource], Generic[R]):
         self,
         kind: Kind,
         model: type[R],
-        changed: Callable[[ServerKey, R | BrokenResource | None, R | BrokenResource | None], None],
+        on_change: Callable[[ServerKey, R | BrokenResource | None, R | BrokenResource | None], None],
     ) -> None:
-        super().__init__(self._parse, changed)
+        super().__init__(self._parse, on_change)
         self._kind = kind
         self._model = model
 
@@ -82,8 +82,8 @@ class DeclaredServers(ObjectStore[bytes]):
     A parsed server with its status takes ten times the memory of its JSON, and a reconcile reads only one server.
     """
 
-    def __init__(self, changed: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
-        super().__init__(lambda item: msgspec.json.encode(_slim(item)), changed)
+    def __init__(self, on_change: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
+        super().__init__(lambda item: msgspec.json.encode(_slim(item)), on_change)
 
     def server(self, key: ServerKey) -> McpServer | BrokenResource | None:
         """The server as last seen; None if it does not exist."""
@@ -124,8 +124,8 @@ def _slim(item: Json) -> Json:
 
 
 def _parse_resource(model: type[R], item: Json) -> R | BrokenResource:
-    if EXCESS in item:
-        return BrokenResource(item, f"the resource is too large to be read: it has {item[EXCESS]}")
+    if EXCESS_MEMBER in item:
+        return BrokenResource(item, f"the resource is too large to be read: it has {item[EXCESS_MEMBER]}")
     try:
         return model.model_validate(item)
     except ValidationError as error:

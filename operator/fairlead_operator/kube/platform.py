@@ -105,25 +105,25 @@ class KubePlatform:
         return server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
-        resolved = await self._resolver.resolve(server, request_url(server))
+        resolved_credential = await self._resolver.resolve(server, request_url(server))
         if server.spec.effective_transport == "stdio":
-            resolved = self._add_token(server, resolved)
-        if resolved.value is not None:
-            await self._credential_store.put(server.key, resolved.value)
-        elif resolved.verdict.ok is not None:
+            resolved_credential = self._add_token(server, resolved_credential)
+        if resolved_credential.value is not None:
+            await self._credential_store.put(server.key, resolved_credential.value)
+        elif resolved_credential.verdict.ok is not None:
             await self._credential_store.remove(server.key)
-        return resolved
+        return resolved_credential
 
-    def _add_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
+    def _add_token(self, server: McpServer, credential: ResolvedCredential) -> ResolvedCredential:
         """Add the token for the gate of a stdio server; also if the server's Secrets cannot be used, because running
         pods require the token.
         """
         token = self._credential_store.token(server.key) or secrets.token_urlsafe(32)
-        version = "" if resolved.ref is None else f" {resolved.ref.hash}"
+        version = "" if credential.ref is None else f" {credential.ref.hash}"
         return dataclasses.replace(
-            resolved,
+            credential,
             ref=credential_ref(server.key, f"{stdio_gate.digest(token)}{version}", self._credential_store.name),
-            value=Credential(token=token, arguments={} if resolved.value is None else resolved.value.arguments),
+            value=Credential(token=token, arguments={} if credential.value is None else credential.value.arguments),
         )
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:

@@ -128,10 +128,10 @@ class Pods:
 
 
 class PodWarnings:
-    """The last warning about each pod. Implements `informer.Store`. `changed` is called with the key of the pod."""
+    """The last warning about each pod. Implements `informer.Store`. `on_warning` is called with the key of the pod."""
 
-    def __init__(self, changed: Callable[[ServerKey], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_warning: Callable[[ServerKey], None]) -> None:
+        self._on_warning = on_warning
         self._last_warnings: OrderedDict[ServerKey, PodWarning] = OrderedDict()
 
     def __len__(self) -> int:
@@ -169,7 +169,7 @@ class PodWarnings:
         if len(self._last_warnings) > MOST_WARNINGS:
             self._last_warnings.popitem(last=False)
         if not is_repetition:
-            self._changed(warning.pod)
+            self._on_warning(warning.pod)
 
     def delete(self, item: Json) -> None:
         """No-op: events expire an hour after their last repetition, while the state of their pod may last."""

@@ -52,6 +52,6 @@ def round_trips_differ(published: Mapping[str, float], new_round_trips: Mapping[
     return any(name not in published or _has_moved(published[name], value) for name, value in new_round_trips.items())
 
 
-def _has_moved(old: float, new: float) -> bool:
+def _has_moved(old_ms: float, new_ms: float) -> bool:
     """Whether a figure in milliseconds changed by more than `CHANGE_SHARE`."""
-    return abs(new - old) > CHANGE_SHARE * max(old, 0.1)
+    return abs(new_ms - old_ms) > CHANGE_SHARE * max(old_ms, 0.1)

@@ -29,7 +29,7 @@ class TierScore:
 
     __slots__ = (
         "_alarm",
-        "_lowest",
+        "_lowest_points",
         "_quantile",
         "_samples_since_lowest",
         "_was_late",
@@ -63,7 +63,7 @@ class TierScore:
         self.gate = Gate()
         self.cause = "recent"
         """Why the tool is hidden: `recent`, `window`, `declared` or `unmeasured`."""
-        self.points = self._lowest = self.detector.start if points is None else points
+        self.points = self._lowest_points = self.detector.start if points is None else points
         """Score that grows with late calls, and its lowest value so far."""
         self._samples_since_lowest = 0
         """Number of samples since the score was lowest. They led to the present score."""
@@ -89,8 +89,8 @@ class TierScore:
         detector = self.detector
         self.points = self.points + detector.late_points if late else max(0, self.points - detector.in_time_points)
         self._samples_since_lowest += 1
-        if self.points <= self._lowest:
-            self._lowest = self.points
+        if self.points <= self._lowest_points:
+            self._lowest_points = self.points
             self._samples_since_lowest = 0
         self._alarm |= self.points >= detector.cap
         self._alarm |= self.gate.count_call(bad=late)
@@ -159,5 +159,5 @@ class TierScore:
 
     def _restart(self, points: int) -> None:
         """Continue from this score, without the history of the previous score."""
-        self.points = self._lowest = points
+        self.points = self._lowest_points = points
         self._samples_since_lowest = 0

@@ -38,11 +38,11 @@ class StatusLatencies:
 
     def due_servers(self, now: float) -> list[ServerKey]:
         """Servers whose status has to show new figures now."""
-        due = [key for key in self._pending if now - self._shown_at[key] >= self._interval_s]
-        for key in due:
+        due_keys = [key for key in self._pending if now - self._shown_at[key] >= self._interval_s]
+        for key in due_keys:
             self._shown_summaries[key] = self._pending.pop(key)
             self._shown_at[key] = now
-        return due
+        return due_keys
 
     def summary(self, server: ServerKey) -> LatencySummary | None:
         """Summary for the server's status; None if the status should not change."""
@@ -64,9 +64,9 @@ def _summary(slowest: ToolState | None) -> LatencySummary:
     return LatencySummary(slowest_tool=slowest.name, p50_ms=round(figures.p50_ms), p95_ms=round(figures.p95_ms))
 
 
-def _differ(summary: LatencySummary, other: LatencySummary) -> bool:
+def _differ(summary: LatencySummary, other_summary: LatencySummary) -> bool:
     """Whether two summaries name different tools, or a figure differs by more than `CHANGE_SHARE`."""
-    if summary.slowest_tool != other.slowest_tool:
+    if summary.slowest_tool != other_summary.slowest_tool:
         return True
-    pairs = ((summary.p50_ms, other.p50_ms), (summary.p95_ms, other.p95_ms))
+    pairs = ((summary.p50_ms, other_summary.p50_ms), (summary.p95_ms, other_summary.p95_ms))
     return any(abs((new or 0) - (old or 0)) > CHANGE_SHARE * max(old or 0, 1) for old, new in pairs)

@@ -65,7 +65,7 @@ class Timekeeper:
         self._on_move = observer.on_move
         self._now = clocks.now
         self._monotonic = clocks.monotonic
-        self._changed = asyncio.Event()
+        self._change_event = asyncio.Event()
         self._gateway_servers: set[ServerKey] = set()
         """Servers that gateways run themselves. They have no McpServer, but tiers show and hide their tools like those
         of other servers.
@@ -116,12 +116,12 @@ class Timekeeper:
         """Forget all servers that are neither `alive` nor the gateways' own."""
         self.ledger.forget({*alive, *self._gateway_servers})
         self.figures.forget(alive)
-        self._changed.set()
+        self._change_event.set()
 
     def use_tiers(self, tiers: Iterable[Tier]) -> None:
         """Decide by these tiers from now on."""
         self.ledger.use_tiers(tuple(tiers), self._monotonic())
-        self._changed.set()
+        self._change_event.set()
 
     def take_report(self, report: Report) -> None:
         """Record the measurements in a gateway's report."""
@@ -134,12 +134,12 @@ class Timekeeper:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.add_samples(key, list(_samples(report.replica, tool)), now)
         if report.tools:
-            self._changed.set()
+            self._change_event.set()
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """Record the sample of one probe."""
         if self.ledger.add_samples(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
-            self._changed.set()
+            self._change_event.set()
 
     def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
         """Set which tools of a server are probed while tiers hide them."""
@@ -158,7 +158,7 @@ class Timekeeper:
         shard = name.removeprefix(state_name(0)[:-1])
         if shard.isdigit():
             self.ledger.rewrite(int(shard))
-            self._changed.set()
+            self._change_event.set()
 
     async def run(self) -> None:
         """Decide and publish until cancelled."""
@@ -171,10 +171,10 @@ class Timekeeper:
                 await asyncio.sleep(RETRY_SECONDS)
             try:
                 async with asyncio.timeout(ROUND_SECONDS):
-                    await self._changed.wait()
+                    await self._change_event.wait()
             except TimeoutError:
                 pass
-            self._changed.clear()
+            self._change_event.clear()
 
     async def round(self) -> None:
         """Decide once, report changes of tiers, and publish the documents that are due. Raises PLATFORM_ERRORS."""

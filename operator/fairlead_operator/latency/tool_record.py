@@ -59,7 +59,7 @@ class ToolRecord:
 
     __slots__ = (
         "_floors",
-        "_running",
+        "_running_attempts",
         "_samples",
         "_scores",
         "_unlimited_tiers",
@@ -91,7 +91,7 @@ class ToolRecord:
         self._scores = [self._score(tier, now, points, hidden) for tier in _tiers_with_limit(tiers)]
         self._unlimited_tiers = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
-        self._running: dict[str, tuple[int, set[str]]] = {}
+        self._running_attempts: dict[str, tuple[int, set[str]]] = {}
         """Running attempts by ID: the number of their entry in the window, and the tiers that counted them as late."""
         self._samples = 0
         """Number of samples since the last check whether the durations are bimodal."""
@@ -110,7 +110,7 @@ class ToolRecord:
         self._unlimited_tiers = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
         unchanged_tiers = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
-        for _, late_tiers in self._running.values():
+        for _, late_tiers in self._running_attempts.values():
             late_tiers &= unchanged_tiers
         decision = self.decide(now)
         names = (*(score.tier for score in self._scores), *self._unlimited_tiers)
@@ -130,7 +130,7 @@ class ToolRecord:
         """Add one sample. A running attempt may be reported repeatedly; its end is reported last."""
         if sample.probe:
             self.set_probed(True)
-        entry, late_tiers = self._running.pop(sample.attempt, (None, set[str]()))
+        entry, late_tiers = self._running_attempts.pop(sample.attempt, (None, set[str]()))
         is_unreadable = sample.outcome is AttemptOutcome.UNREADABLE
         late_scores = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not is_unreadable]
         if late_scores or sample.outcome is AttemptOutcome.OK:
@@ -210,11 +210,11 @@ class ToolRecord:
             return current_quantiles
         return msgspec.structs.replace(published_quantiles, samples=current_quantiles.samples)
 
-    def describe_move(self, name: str, before: Sequence[str]) -> str:
-        """Message to users about the last decision: how the tiers differ from those `before`, and why."""
+    def describe_move(self, name: str, old_tiers: Sequence[str]) -> str:
+        """Message to users about the last decision: how the tiers differ from `old_tiers`, and why."""
         scores = {score.tier: score for score in self._scores}
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
-        return describe_move(name, before, self.tiers, reasons)
+        return describe_move(name, old_tiers, self.tiers, reasons)
 
     def hidden_limit_ms(self) -> float | None:
         """Milliseconds within which a probe has to succeed to bring back the hidden tool; None for a shown tool.
@@ -277,9 +277,9 @@ class ToolRecord:
         return entry
 
     def _store_running(self, attempt: str, entry: int, late_tiers: set[str]) -> None:
-        self._running[attempt] = (entry, late_tiers)
-        if len(self._running) > MAX_RUNNING:
-            del self._running[next(iter(self._running))]
+        self._running_attempts[attempt] = (entry, late_tiers)
+        if len(self._running_attempts) > MAX_RUNNING:
+            del self._running_attempts[next(iter(self._running_attempts))]
 
     def _observe_success(self, sample: Sample, late_tiers: set[str]) -> None:
         for score in self._scores:

@@ -54,14 +54,15 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
         estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
         return f"fits {estimate} {tier} {points}"
     hides_at = score.detector.late_calls_to_hide(max(len(window), score.min_samples))
-    late = f"late={score.count_late(window)}/{len(window)} hides-at={hides_at}"
-    return f"fits {_quantile(score, figures)} {tier} {late} {points}"
+    late_text = f"late={score.count_late(window)}/{len(window)} hides-at={hides_at}"
+    return f"fits {_quantile(score, figures)} {tier} {late_text} {points}"
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
     """Why a degraded tool left its fastest tier, and the fastest tier that still shows it."""
-    good = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
-    return f"degraded score={health.score} failures={health.bad_calls}/{health.all_calls} tier={tier} back={good}-good"
+    good_calls = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
+    failures = f"{health.bad_calls}/{health.all_calls}"
+    return f"degraded score={health.score} failures={failures} tier={tier} back={good_calls}-good"
 
 
 def has_no_sample(reason: str) -> bool:

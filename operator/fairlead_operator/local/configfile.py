@@ -310,12 +310,12 @@ def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
 def _path(entry: ConfiguredServer, member_path: str) -> str:
     """Path of an entry, or of its member `member_path`, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
-    outer = ".".join(map(str, members))
+    entry_path = ".".join(map(str, members))
     if isinstance(step, int) and not entry.name:
-        outer = f"{outer}[{step}]"
+        entry_path = f"{entry_path}[{step}]"
     else:
-        outer = f"{outer}.{entry.name or EMPTY_NAME}".lstrip(".")
-    return f"{outer}.{member_path}" if member_path else outer
+        entry_path = f"{entry_path}.{entry.name or EMPTY_NAME}".lstrip(".")
+    return f"{entry_path}.{member_path}" if member_path else entry_path
 
 
 def _steps(path: str) -> list[str | int]:

@@ -94,7 +94,7 @@ class Sources:
         self._is_own = is_own
         self._read_files: dict[Path, tuple[Signature | None, FileContents]] = {}
         self._path_problems: list[ManifestProblem] = []
-        self._scanned = False
+        self._has_scanned = False
 
     def __repr__(self) -> str:
         return f"<Sources of {len(self._read_files)} files>"
@@ -105,22 +105,22 @@ class Sources:
         signatures = {file: (_signature(file), is_named) for file, is_named in self._files(path_problems)}
         signatures_before = {file: signature for file, (signature, _) in self._read_files.items()}
         signatures_now = {file: signature for file, (signature, _) in signatures.items()}
-        if self._scanned and signatures_now == signatures_before and path_problems == self._path_problems:
+        if self._has_scanned and signatures_now == signatures_before and path_problems == self._path_problems:
             return None
         read_files = {}
         for file, (signature, is_named) in signatures.items():
-            last = self._read_files.get(file)
-            if last is not None and last[0] == signature:
-                read_files[file] = last
+            last_read = self._read_files.get(file)
+            if last_read is not None and last_read[0] == signature:
+                read_files[file] = last_read
             else:
                 new_contents = self._read(file, is_named)
                 read_files[file] = (
                     signature,
-                    new_contents if last is None else _restore_unreadable(new_contents, last[1]),
+                    new_contents if last_read is None else _restore_unreadable(new_contents, last_read[1]),
                 )
         self._read_files = read_files
         self._path_problems = path_problems
-        self._scanned = True
+        self._has_scanned = True
         folders = FileContents(problems=[*path_problems, *self._empty_folders()])
         scan = _merge([folders, *(contents for _, contents in read_files.values())])
         return replace(scan, problems=(*scan.problems, *find_withheld_variables(scan.contents, self._environ)))

@@ -38,8 +38,8 @@ def build_listing(document: CompiledDocument, digest: str, source: ApiSource) ->
         if source.confines_secrets(tool.name) and _is_at_other_origin(tool, base_url)
     }
     offered_tools = [tool for tool in document.tools if tool.name not in refused_tools]
-    remarks = [*_left_out(document), *map(_other_origin_remark, refused_tools.values())]
-    losses = [remark for remark in _with_loss(document) if remark.tool not in refused_tools]
+    remarks = [*_left_out_remarks(document), *map(_other_origin_remark, refused_tools.values())]
+    losses = [remark for remark in _loss_remarks(document) if remark.tool not in refused_tools]
     info = {"name": document.title or "HTTP API", "version": document.version}
     return RawListing(
         protocol_version=MODERN_VERSION,
@@ -65,20 +65,20 @@ def _is_at_other_origin(tool: CompiledTool, base_url: str) -> bool:
     return bool(own_base_url) and urlsplit(own_base_url)[:2] != urlsplit(base_url)[:2]
 
 
-def _left_out(document: CompiledDocument) -> Iterator[OperationRemark]:
+def _left_out_remarks(document: CompiledDocument) -> Iterator[OperationRemark]:
     for report in document.reports:
         if report.left_out:
             yield OperationRemark(operation=report.operation, why=report.left_out[:MAX_REMARK])
 
 
-def _with_loss(document: CompiledDocument) -> Iterator[OperationRemark]:
+def _loss_remarks(document: CompiledDocument) -> Iterator[OperationRemark]:
     for report in document.reports:
         if report.losses and not report.left_out:
-            why = "; ".join(f"{loss.where}: {loss.message}" for loss in report.losses)
-            yield OperationRemark(operation=report.operation, tool=report.tool, why=why[:MAX_REMARK])
+            reasons = "; ".join(f"{loss.where}: {loss.message}" for loss in report.losses)
+            yield OperationRemark(operation=report.operation, tool=report.tool, why=reasons[:MAX_REMARK])
 
 
 def _other_origin_remark(tool: CompiledTool) -> OperationRemark:
     operation = tool.operation
-    why = f"its own server {operation.base_url} is not at the origin of baseURL, the only one that gets credentials"
-    return OperationRemark(operation=f"{operation.method} {operation.path}", why=why[:MAX_REMARK])
+    reason = f"its own server {operation.base_url} is not at the origin of baseURL, the only one that gets credentials"
+    return OperationRemark(operation=f"{operation.method} {operation.path}", why=reason[:MAX_REMARK])

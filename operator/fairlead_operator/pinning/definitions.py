@@ -185,8 +185,10 @@ class PinnedDefinitions:
         history = () if pins is None else pins.approvals
         approvers = ", ".join(sorted({approvals[hash_] for hash_ in decision.used_hashes} - {""}))
         if decision.newly_approved:
-            at = self._now().isoformat(timespec="seconds")
-            approval = GivenApproval(hash=decision.approval, at=at, by=approvers, definitions=decision.newly_approved)
+            now_text = self._now().isoformat(timespec="seconds")
+            approval = GivenApproval(
+                hash=decision.approval, at=now_text, by=approvers, definitions=decision.newly_approved
+            )
             history = (approval, *history)[:APPROVALS]
         await self._store_pins(server, decision, history)
         self._pending_approvals.forget(server.key)

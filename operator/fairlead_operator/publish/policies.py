@@ -57,9 +57,9 @@ class PolicyStatuses:
             self._listed_servers[catalog.key] = tools
             self.outdated.set()
 
-    def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
+    def note_reconciled(self, key: ServerKey, *, is_ready: bool) -> None:
         """Record that a server was reconciled. If it is not ready and has no catalog, it has not listed its tools."""
-        if not ready and key not in self._listed_servers and key not in self._unlisted_servers:
+        if not is_ready and key not in self._listed_servers and key not in self._unlisted_servers:
             self._unlisted_servers.add(key)
             self.outdated.set()
 

@@ -311,10 +311,10 @@ def _union(policy: Policy, bits_by_rule: Sequence[int], action: str) -> int:
     return bits
 
 
-def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
-    """The policies among `others` that contradict a policy for a common subject."""
+def _conflicts(policy: Policy, other_policies: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
+    """The other policies that contradict a policy for a common subject."""
     conflicts = []
-    for other in others:
+    for other in other_policies:
         if other is not policy and _share_subjects(policy, other):
             sentences = [*_tool_conflicts(policy, other, index), *_limit_conflicts(policy, other)]
             if sentences:
@@ -332,13 +332,13 @@ def _share_subjects(first: Policy, second: Policy) -> bool:
     return (AUTHENTICATED,) in subjects or (AUTHENTICATED,) in other_subjects
 
 
-def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
+def _tool_conflicts(policy: Policy, other_policy: Policy, index: ToolIndex) -> Iterable[str]:
     """Sentences about tools that one policy allows and the other denies, or whose arguments only one policy
     restricts.
     """
-    common_bits = selected_by(index, policy) & selected_by(index, other)
+    common_bits = selected_by(index, policy) & selected_by(index, other_policy)
     sides = []
-    for side in (policy, other):
+    for side in (policy, other_policy):
         bits_by_rule = [index.matching_bits(rule) & common_bits for rule in side.rules]
         unrestricted_bits = [
             bits if rule.arguments is None else 0 for rule, bits in zip(side.rules, bits_by_rule, strict=True)
@@ -362,18 +362,18 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
         )
 
 
-def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
+def _limit_conflicts(policy: Policy, other_policy: Policy) -> Iterable[str]:
     """Sentences about limits and tiers for which the two policies have different values."""
     for member in PolicyLimits.__struct_fields__:
-        mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
+        mine, theirs = getattr(policy.limits, member), getattr(other_policy.limits, member)
         if mine is not None and theirs is not None and mine != theirs:
             yield (
                 f"limits.{_LIMITS[member]} of that policy is {theirs}, of this policy {mine}: "
                 f"{min(mine, theirs)} applies"
             )
     for member, mine, theirs in (
-        ("default", policy.default_tier, other.default_tier),
-        ("max", policy.max_tier, other.max_tier),
+        ("default", policy.default_tier, other_policy.default_tier),
+        ("max", policy.max_tier, other_policy.max_tier),
     ):
         if mine is not None and theirs is not None and mine != theirs:
             yield f"tiers.{member} of that policy is {theirs}, of this policy {mine}: the faster tier applies"

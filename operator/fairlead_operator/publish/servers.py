@@ -75,14 +75,14 @@ class ServerEntries:
         self._file_problems = tuple(files[:MOST_FILE_PROBLEMS])
         self.outdated.set()
 
-    def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
+    def refuse_refresh(self, key: ServerKey, now: datetime) -> bool:
         """Fail a requested refresh of a server that does not run because its declaration is invalid. Returns False for
         other servers.
         """
         entry = self._refused_entries.get(key)
         if entry is None or entry.state != FAILED:
             return False
-        refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
+        refreshed = Refreshed(at=now.isoformat(timespec="milliseconds"), failure=entry.message)
         self._refused_entries[key] = msgspec.structs.replace(entry, refreshed=refreshed)
         self.outdated.set()
         return True

@@ -38,19 +38,19 @@ _TIMINGS: Final = frozenset(
 )
 """Members of a probe besides its action, such as `httpGet`."""
 _NAME: Final = frozenset({"name"})
-_NOTHING: Final[frozenset[str]] = frozenset()
+_NO_KEYS: Final[frozenset[str]] = frozenset()
 UNIONS: Final[Mapping[str, frozenset[str]]] = {
     "livenessProbe": _TIMINGS,
     "readinessProbe": _TIMINGS,
     "startupProbe": _TIMINGS,
-    "postStart": _NOTHING,
-    "preStop": _NOTHING,
+    "postStart": _NO_KEYS,
+    "preStop": _NO_KEYS,
     "volumes": _NAME,
     "env": _NAME,
-    "valueFrom": _NOTHING,
+    "valueFrom": _NO_KEYS,
     "resourceClaims": _NAME,
-    "seccompProfile": _NOTHING,
-    "appArmorProfile": _NOTHING,
+    "seccompProfile": _NO_KEYS,
+    "appArmorProfile": _NO_KEYS,
 }
 """Members whose value, or whose list items, are unions. The set contains the members that such a union may have besides
 its one alternative. The alternatives are not listed, because later versions of Kubernetes add some, such as `grpc` and

@@ -81,11 +81,13 @@ def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
 
 def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     """Times of an event's first and last occurrence, in either form of the API; None without a valid time."""
-    created = (event.get("metadata") or {}).get("creationTimestamp")
-    first = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or created
-    last = (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first
+    creation_time = (event.get("metadata") or {}).get("creationTimestamp")
+    first_time = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or creation_time
+    last_time = (
+        (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first_time
+    )
     try:
-        return datetime.fromisoformat(str(first)), datetime.fromisoformat(str(last))
+        return datetime.fromisoformat(str(first_time)), datetime.fromisoformat(str(last_time))
     except ValueError:
         return None
 

@@ -97,7 +97,7 @@ class Prefixes:
     """The claims of all servers, and the reservations of deleted servers.
 
     `retention` is the number of seconds for which the prefix of a deleted server is reserved; 0 reserves nothing.
-    `changed` is called when `owners` has changed.
+    `on_change` is called when `owners` has changed.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class Prefixes:
         style: PrefixStyle,
         retention: float = 0.0,
         *,
-        changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._style: PrefixStyle = style
         self._retention = retention
-        self._changed = changed
+        self._on_change = on_change
         self._now = now
         self._monotonic = monotonic
         self._claims: dict[ServerKey, Claim] = {}
@@ -174,7 +174,7 @@ class Prefixes:
         """Reserve a prefix for a claimant although another claimant is older."""
         self._reservations[prefix] = Reservation(holder)
         self._update_reservation(prefix, holder)
-        self._changed()
+        self._on_change()
 
     def end_start_phase(self) -> None:
         """End the start phase, because all existing claims are entered: from now on, an older claimant does not take a
@@ -211,7 +211,7 @@ class Prefixes:
         self._reservations[prefix] = Reservation(
             key, self._time_in(self._retention), self._monotonic() + self._retention
         )
-        self._changed()
+        self._on_change()
         return self._enforce_limits()
 
     def has_reservation(self, key: ServerKey) -> bool:
@@ -336,7 +336,7 @@ class Prefixes:
             self._reservations[prefix] = Reservation(key)
         else:
             return set()
-        self._changed()
+        self._on_change()
         return set(self._by_prefix[prefix])
 
     def _apply_releases(self, server: McpServer) -> set[ServerKey]:
@@ -366,7 +366,7 @@ class Prefixes:
         if self._reserved_for(prefix) != key:
             return set()
         del self._reservations[prefix]
-        self._changed()
+        self._on_change()
         return set(self._by_prefix.get(prefix, ()))
 
     def _drop_claim(self, key: ServerKey) -> set[ServerKey]:

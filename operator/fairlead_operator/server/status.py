@@ -143,10 +143,10 @@ def combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> 
     return ConditionVerdict(first.ok, first.cause, f"{first.message}. {second.cause}: {second.message}")
 
 
-def _approvals(facts: Facts, previous: McpServerStatus) -> list[ApprovalRecord] | None:
+def _approvals(facts: Facts, previous_status: McpServerStatus) -> list[ApprovalRecord] | None:
     """The approvals for the status; without new ones, those of the previous status."""
     if not facts.approvals:
-        return previous.approvals
+        return previous_status.approvals
     return [
         ApprovalRecord(
             hash=approval.hash, at=datetime.fromisoformat(approval.at), by=approval.by, definitions=approval.definitions
@@ -175,23 +175,23 @@ def _definition_conditions(server: McpServer, verdicts: Verdicts) -> Iterator[tu
         yield ConditionType.APPROVED, approved_verdict
 
 
-def _tools(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
+def _tools(catalog: Catalog | None, previous_status: McpServerStatus) -> int | None:
     """Number of enabled tools: absent until a catalog was published, 0 after it was withdrawn."""
     if catalog is None:
-        return None if previous.tools is None else 0
+        return None if previous_status.tools is None else 0
     return 0 if catalog.sign_in else sum(1 for tool in catalog.tools if tool.enabled)
 
 
-def _tools_offline(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
+def _tools_offline(catalog: Catalog | None, previous_status: McpServerStatus) -> int | None:
     """Number of enabled tools that are listed while their server is offline; 0 while it is online."""
-    return 0 if catalog is not None and catalog.online else _tools(catalog, previous)
+    return 0 if catalog is not None and catalog.online else _tools(catalog, previous_status)
 
 
-def _tools_left_out(facts: Facts, previous: McpServerStatus) -> int | None:
+def _tools_left_out(facts: Facts, previous_status: McpServerStatus) -> int | None:
     """Number of tools left out; absent instead of 0."""
     if facts.catalog is None:
         return None
-    return previous.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
+    return previous_status.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
 
 
 def _address(endpoint: Endpoint | None) -> str | None:

@@ -15,12 +15,12 @@ _MAX_NAMES: Final = 5
 
 
 class TierFloors:
-    """The tiers that each server names as `minTier`. `changed(key)` is called for each server whose verdict may have
+    """The tiers that each server names as `minTier`. `on_change(key)` is called for each server whose verdict may have
     changed.
     """
 
-    def __init__(self, changed: Callable[[ServerKey], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[ServerKey], None]) -> None:
+        self._on_change = on_change
         self._tiers: frozenset[str] | None = None
         """Existing tiers; None before they are known."""
         self._named_tiers: dict[ServerKey, frozenset[str]] = {}
@@ -31,7 +31,7 @@ class TierFloors:
         old_tiers, self._tiers = self._tiers, frozenset(tiers)
         for key, named_tiers in self._named_tiers.items():
             if old_tiers is None or named_tiers & (old_tiers ^ self._tiers):
-                self._changed(key)
+                self._on_change(key)
 
     def forget(self, key: ServerKey) -> None:
         """Forget a deleted server."""

@@ -10,7 +10,7 @@ from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_kube.client import EXCESS, Json, Kube
+from fairlead_kube.client import EXCESS_MEMBER, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import TOOL_POLICIES
 from fairlead_operator.kube.credentials import (
@@ -164,7 +164,7 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
 
 def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_denies() -> None:
     metadata = {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1", "generation": 2}
-    item = {"metadata": metadata, EXCESS: "more than 50,000 values"}
+    item = {"metadata": metadata, EXCESS_MEMBER: "more than 50,000 values"}
     servers = DeclaredServers(lambda key, before, after: None)
     servers.update(item)
     policies = DeclaredResources(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
