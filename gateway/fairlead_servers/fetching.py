@@ -134,7 +134,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     def __init__(self, resolve: Resolve, timeout_s: float) -> None:
         self._resolve = resolve
         self._timeout_s = timeout_s
-        self._inner = httpcore2.AnyIOBackend()
+        self._network_backend = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -152,7 +152,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         failure: Exception | None = None
         for address, address_port in addresses:
             try:
-                return await self._inner.connect_tcp(
+                return await self._network_backend.connect_tcp(
                     address,
                     address_port,
                     timeout=self._timeout_s / len(addresses),

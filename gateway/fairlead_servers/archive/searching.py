@@ -131,8 +131,8 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
     return SessionsFound(sessions=sessions)
 
 
-def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFound:
-    """Turns that match, each with `around` turns before and after it."""
+def find_turns(archive: Archive, query: str, limit: int, context_turns: int) -> TurnsFound:
+    """Turns that match, each with `context_turns` turns before and after it."""
     with archive.connect() as connection:
         rows = matches(
             connection,
@@ -143,7 +143,7 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
         )
         turns = []
         for row in rows:
-            parameters = (row["session"], row["number"], around)
+            parameters = (row["session"], row["number"], context_turns)
             rows_before = connection.execute(
                 "SELECT * FROM turns WHERE session = ? AND number < ? ORDER BY number DESC LIMIT ?", parameters
             ).fetchall()

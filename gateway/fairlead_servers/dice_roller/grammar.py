@@ -27,7 +27,7 @@ from typing import Final, Literal
 
 MOST_CHARACTERS: Final = 200
 MAX_DEPTH: Final = 16
-LARGEST: Final = 1_000_000
+LARGEST_NUMBER: Final = 1_000_000
 """Largest number in an expression."""
 
 Comparison = Literal[">=", ">", "<=", "<", "="]
@@ -308,8 +308,8 @@ class _Parser:
         digits = self._take(r"[0-9]+")
         if digits is None:
             return None
-        if len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
-            raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST:,}")
+        if len(digits) > len(str(LARGEST_NUMBER)) or int(digits) > LARGEST_NUMBER:
+            raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST_NUMBER:,}")
         return int(digits)
 
     def _expect(self, pattern: str, expected: str) -> None:
@@ -333,6 +333,6 @@ class _Parser:
         return stripped
 
     def _expectation(self, expected: str) -> BadExpression:
-        rest = self._rest()
-        position = f"at {rest[:12]!r} (character {self._position + 1})" if rest else "at the end"
+        rest_text = self._rest()
+        position = f"at {rest_text[:12]!r} (character {self._position + 1})" if rest_text else "at the end"
         return BadExpression(f"{self._text[:60]!r} is not a dice expression: {position} it needs {expected}")

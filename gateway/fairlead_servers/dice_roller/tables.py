@@ -82,8 +82,8 @@ class TableFolder:
         files = self._files()
         path = files.get(name.strip().lower())
         if path is None:
-            available = ", ".join(sorted(files)[:30]) or "none"
-            raise BadTable(f"table {name[:60]!r} does not exist; tables: {available}")
+            table_names = ", ".join(sorted(files)[:30]) or "none"
+            raise BadTable(f"table {name[:60]!r} does not exist; tables: {table_names}")
         try:
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)

@@ -24,7 +24,7 @@ LONGEST_NAME: Final = 200
 """Maximum number of bytes of one part of a path."""
 _TEMPORARY_PREFIX: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileRefused(Exception):
@@ -109,7 +109,7 @@ class Jail:
                 try:
                     if create:
                         _make_folder(folder, name)
-                    subfolder = os.open(name, _FOLDER, dir_fd=folder)
+                    subfolder = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 except OSError as error:
                     raise _refusal(path, error, writing=create) from error
                 os.close(folder)
@@ -207,7 +207,7 @@ def _walk(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
                 yield folder, entry
             elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
                 try:
-                    subfolder = os.open(entry.name, _FOLDER, dir_fd=folder)
+                    subfolder = os.open(entry.name, _FOLDER_FLAGS, dir_fd=folder)
                 except OSError:  # replaced since it was listed
                     continue
                 try:

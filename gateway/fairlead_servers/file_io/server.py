@@ -58,14 +58,14 @@ class Files:
     ) -> FileWritten:
         """Write a text file, and create the folders of its path. An existing file is replaced atomically."""
         try:
-            encoded = content.encode()
+            data = content.encode()
         except UnicodeEncodeError as error:
             raise ToolError("content has a lone surrogate, which cannot be encoded in UTF-8.") from error
         try:
-            created = self._jail.write(path, encoded)
+            created = self._jail.write(path, data)
         except FileRefused as error:
             raise ToolError(f"{error}.") from error
-        return FileWritten(path=path, bytes=len(encoded), created=created)
+        return FileWritten(path=path, bytes=len(data), created=created)
 
     def read_file(self, path: Path_) -> FileRead:
         """Read a text file that was written before."""

@@ -18,7 +18,7 @@ _ENCODING_DECLARATION: Final = re.compile(
     rb"""<\?xml\s[^>]{0,100}?encoding\s?=\s?["']([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
-_PRESCAN: Final = 1024
+_PRESCAN_BYTES: Final = 1024
 """Number of bytes at the beginning of a page that may declare its encoding (HTML, "prescan a byte stream")."""
 
 
@@ -59,7 +59,7 @@ def decode(page: Page) -> str:
     """
     kind = _kind(page)
     declaration = (
-        _ENCODING_DECLARATION.search(page.body, 0, _PRESCAN) if kind in _HTML or kind.endswith("xml") else None
+        _ENCODING_DECLARATION.search(page.body, 0, _PRESCAN_BYTES) if kind in _HTML or kind.endswith("xml") else None
     )
     encoding = webencodings.lookup(page.charset or "")
     if encoding is None and declaration is not None:

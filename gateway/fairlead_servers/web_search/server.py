@@ -174,12 +174,12 @@ def _results(page: Page) -> list[WebResult]:
 
 def open_server(folder: Path, settings: SearchSettings) -> MCPServer[Any]:
     """Open the server, with a search engine or with the files in `pages`. Raises SettingError."""
-    allowed = [entry.strip() for entry in settings.allow.split(",") if entry.strip()]
+    allowed_hosts = [entry.strip() for entry in settings.allow.split(",") if entry.strip()]
     engine = None
     if settings.pages is not None and not settings.pages.is_dir():
         raise SettingError(f"pages is {settings.pages}, which is not a folder; give a folder of files to search")
     try:
-        web = Fetcher(allowed=allowed, most_bytes=settings.page_bytes, timeout_s=settings.timeout_s)
+        web = Fetcher(allowed=allowed_hosts, most_bytes=settings.page_bytes, timeout_s=settings.timeout_s)
         if settings.engine is not None:
             host = host_of(settings.engine)
             if host is None:
