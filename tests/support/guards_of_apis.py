@@ -14,7 +14,7 @@ APIS = (
         _REQUESTS,
         (
             ("if any(_is_dots(segment) for segment in _SEPARATORS.split(reading)):", "if False:"),
-            ("if _is_dots(unquote(encoded)):", "if False:"),
+            ("if _is_dots(unquote(encoded_segment)):", "if False:"),
         ),
         f"{_CALLS}::test_an_argument_cannot_leave_its_segment_of_the_path",
         "KeyError: 'isError'",

@@ -163,13 +163,13 @@ def _segment(operation: Operation, segment: str, values: dict[str, tuple[Operati
         pieces.append(_path_value(operation, match[1], values))
         end = match.end()
     pieces.append(quote(segment[end:], safe=_PATH))
-    encoded = "".join(pieces)
-    if _is_dots(unquote(encoded)):
+    encoded_segment = "".join(pieces)
+    if _is_dots(unquote(encoded_segment)):
         raise ArgumentsRefused(
-            f"The arguments make {unquote(encoded)!r} a segment of the path {operation.path}, which leads to "
+            f"The arguments make {unquote(encoded_segment)!r} a segment of the path {operation.path}, which leads to "
             "another path: give other values"
         )
-    return encoded
+    return encoded_segment
 
 
 def _path_value(operation: Operation, name: str, values: dict[str, tuple[OperationParameter, Raw]]) -> str:
@@ -184,8 +184,8 @@ def _path_value(operation: Operation, name: str, values: dict[str, tuple[Operati
         text = "" if not value else path_text(name, value, parameter.style, explode=parameter.explode)
     if not text:
         raise ArgumentsRefused(f"The argument {parameter.argument} is empty: it is a part of the path {operation.path}")
-    decoded = unquote(text)
-    for reading in (decoded, unquote(decoded)):  # some servers decode a path twice
+    decoded_text = unquote(text)
+    for reading in (decoded_text, unquote(decoded_text)):  # some servers decode a path twice
         if any(_is_dots(segment) for segment in _SEPARATORS.split(reading)):
             raise ArgumentsRefused(
                 f"The argument {parameter.argument} has a segment . or .. and would lead to another path than "

@@ -20,7 +20,7 @@ from fairlead_openapi.compiling.report import OperationLoss
 from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart, mapping, text
 
-_PLAIN: Final = frozenset(
+_PLAIN_KEYWORDS: Final = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "examples"}
 )
 """Keywords of an object whose properties may stand alone."""
@@ -144,7 +144,11 @@ class BodyReader:
             except UnusablePart:
                 return None
             schema = converted.schema
-        if not isinstance(schema, dict) or not schema.keys() <= _PLAIN or schema.get("type", "object") != "object":
+        if (
+            not isinstance(schema, dict)
+            or not schema.keys() <= _PLAIN_KEYWORDS
+            or schema.get("type", "object") != "object"
+        ):
             return None
         properties = schema.get("properties")
         if properties is None or schema.get("additionalProperties", False) is not False:

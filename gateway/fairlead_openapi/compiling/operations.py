@@ -190,16 +190,18 @@ def _encode(schema: Schema) -> bytes:
         raise UnusablePart(f"a schema is not JSON: {error}") from error
 
 
-def _definition(name: str, key: OperationKey, operation: dict[str, Any], encoded: bytes, output: bytes | None) -> Raw:
+def _definition(
+    name: str, key: OperationKey, operation: dict[str, Any], input_schema: bytes, output_schema: bytes | None
+) -> Raw:
     summary = " ".join(text(operation.get("summary")).split())
     definition: dict[str, Any] = {
         "name": name,
         **({"title": summary[:_MAX_TITLE]} if summary else {}),
         "description": _description(key, operation, summary),
-        "inputSchema": Raw(encoded),
+        "inputSchema": Raw(input_schema),
     }
-    if output is not None:
-        definition["outputSchema"] = Raw(output)
+    if output_schema is not None:
+        definition["outputSchema"] = Raw(output_schema)
     definition["annotations"] = {
         "readOnlyHint": key.method in _SAFE_METHODS,
         "destructiveHint": key.method == "DELETE",

@@ -14,7 +14,7 @@ class OperationFilter:
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
         self._include = [Glob(pattern) for pattern in include]
         self._exclude = [Glob(pattern) for pattern in exclude]
-        self._unmatched = {glob.pattern for glob in (*self._include, *self._exclude)}
+        self._unmatched_patterns = {glob.pattern for glob in (*self._include, *self._exclude)}
 
     def selects(self, key: OperationKey, tags: Sequence[str]) -> bool:
         """Whether an operation is selected."""
@@ -25,9 +25,9 @@ class OperationFilter:
 
     def unmatched_patterns(self) -> Iterator[str]:
         """Patterns that no operation matched so far."""
-        yield from sorted(self._unmatched)
+        yield from sorted(self._unmatched_patterns)
 
     def _matches(self, globs: list[Glob], names: list[str]) -> bool:
         matching = [glob.pattern for glob in globs if any(glob.matches(name) for name in names)]
-        self._unmatched.difference_update(matching)
+        self._unmatched_patterns.difference_update(matching)
         return bool(matching)
