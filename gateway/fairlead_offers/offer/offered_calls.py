@@ -244,14 +244,14 @@ async def run_offered(
     Calls beyond the limit `max_calls` in the wishes are refused; `already_run` earlier calls count towards the limit.
     `approved`: whether the client has approved the calls that policies reserve for it.
     """
-    planned = await _plan(services, origin.identity, context, calls, approved=approved)
-    planned = PlannedCalls(planned.visible, _limit_calls(planned.calls, context.wishes.max_calls, already_run))
+    all_plans = await _plan(services, origin.identity, context, calls, approved=approved)
+    plans = PlannedCalls(all_plans.visible, _limit_calls(all_plans.calls, context.wishes.max_calls, already_run))
     with services.caller.holding(origin) as holding:
-        outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
-        results = [result_for(plan, outcome) for plan, outcome in zip(planned.calls, outcomes, strict=True)]
+        outcomes = await run_calls(services, origin, plans, holding, at_once=AT_ONCE)
+        results = [result_for(plan, outcome) for plan, outcome in zip(plans.calls, outcomes, strict=True)]
     return [
         OfferedRun(plan, result, outcome.seconds)
-        for plan, outcome, result in zip(planned.calls, outcomes, results, strict=True)
+        for plan, outcome, result in zip(plans.calls, outcomes, results, strict=True)
     ]
 
 
@@ -259,8 +259,8 @@ async def all_repeatable(
     services: ToolServices, identity: Identity, context: OfferContext, calls: Sequence[ModelCall]
 ) -> bool:
     """Whether all these calls may be repeated without harm. Raises Problem."""
-    planned = await _plan(services, identity, context, calls, approved=False)
-    return all(map(_repeatable, planned.calls))
+    plans = await _plan(services, identity, context, calls, approved=False)
+    return all(map(_repeatable, plans.calls))
 
 
 async def _plan(
@@ -307,10 +307,10 @@ def _repeatable(plan: PlannedCall) -> bool:
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
-def _limit_calls(planned: Sequence[PlannedCall], max_calls: int | None, already_run: int) -> Sequence[PlannedCall]:
+def _limit_calls(plans: Sequence[PlannedCall], max_calls: int | None, already_run: int) -> Sequence[PlannedCall]:
     """Replace calls beyond `max_calls` by refusals."""
     if max_calls is None:
-        return planned
+        return plans
     calls_left = max(max_calls - already_run, 0)
     refusal = f"The call was not run, because this request may run at most {max_calls} calls (max_tool_calls)"
-    return [*planned[:calls_left], *(PlannedCall(plan.call, None, refusal=refusal) for plan in planned[calls_left:])]
+    return [*plans[:calls_left], *(PlannedCall(plan.call, None, refusal=refusal) for plan in plans[calls_left:])]

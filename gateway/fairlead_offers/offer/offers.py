@@ -180,34 +180,34 @@ class _ToolSet(msgspec.Struct, frozen=True):
     manual_reasons_of_found: dict[str, str]
     """Reasons why policies reserve calls for the client, by exposed name of the tools that a search may find."""
 
-    def _manual_reasons(self, chosen: Iterable[str]) -> dict[str, str]:
-        """Reasons why policies reserve calls for the client: for the `chosen` tools by the name that the model sees,
-        for tools that a search may find by exposed name.
+    def _manual_reasons(self, names: Iterable[str]) -> dict[str, str]:
+        """Reasons why policies reserve calls for the client: for the tools with these names by the name that the model
+        sees, for tools that a search may find by exposed name.
         """
-        reasons = _find_manual_reasons(self.view, chosen)
+        reasons = _find_manual_reasons(self.view, names)
         return {**self.manual_reasons_of_found, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
     def offer(
         self, outcome: Plan, models: Sequence[RouteModel], search_reason: str, shadowed: tuple[str, ...]
     ) -> ToolOffer:
         """Make the offer of the tools that a plan includes."""
-        chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
+        chosen_definitions = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
         sizes = {each.name: each.tokens for each in self.candidates}
         return ToolOffer(
             next(index for index, model in enumerate(models) if model.name == outcome.model),
             self.way,
             search_reason,
             self.view.tier or "",
-            tuple(raw for _, raw in chosen.values()),
-            tuple(name for name, _ in chosen.values()),
+            tuple(raw for _, raw in chosen_definitions.values()),
+            tuple(name for name, _ in chosen_definitions.values()),
             self.router_tools,
             self.reachable,
             outcome.cut,
             shadowed,
             self.approved_first,
-            self._manual_reasons(chosen),
-            self.quotas(self.reachable if self.way == SEARCH else chosen),
-            {name: sizes[name] for name in chosen},
+            self._manual_reasons(chosen_definitions),
+            self.quotas(self.reachable if self.way == SEARCH else chosen_definitions),
+            {name: sizes[name] for name in chosen_definitions},
         )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
@@ -223,7 +223,7 @@ class Offers:
     def __init__(self, services: ToolServices) -> None:
         self._services = services
         self._tool_sets: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
-        self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
+        self._search_is_cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
     async def make(
         self, format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
@@ -252,7 +252,7 @@ class Offers:
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
-        cheaper_by_key = self._cheaper.setdefault(visible, {})
+        cheaper_by_key = self._search_is_cheaper.setdefault(visible, {})
         key = (wishes.servers, wishes.tags, model)
         if key not in cheaper_by_key:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
@@ -400,7 +400,7 @@ class OfferMemory:
     def __init__(self) -> None:
         self._snapshot: object = None
         self._offers: OrderedDict[tuple[Hashable, ...], _CachedOffer] = OrderedDict()
-        self._making: dict[tuple[Hashable, ...], asyncio.Event] = {}
+        self._offer_events: dict[tuple[Hashable, ...], asyncio.Event] = {}
 
     async def get(
         self,
@@ -417,18 +417,18 @@ class OfferMemory:
             return await make(bounds)
         key = _key(format_name, catalog, wishes, bounds)
         offer = self._find(key, catalog, bounds)
-        if offer is None and key in self._making:
-            await self._making[key].wait()
+        if offer is None and key in self._offer_events:
+            await self._offer_events[key].wait()
             offer = self._find(key, catalog, bounds)
         if offer is not None:
             return offer
-        done = self._making[key] = asyncio.Event()
+        done_event = self._offer_events[key] = asyncio.Event()
         try:
             offer = await make(bounds)
         finally:
-            done.set()
-            if self._making.get(key) is done:
-                del self._making[key]
+            done_event.set()
+            if self._offer_events.get(key) is done_event:
+                del self._offer_events[key]
         if offer is not None:
             self._keep(key, catalog, bounds, offer)
         return offer

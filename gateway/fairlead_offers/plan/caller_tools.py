@@ -127,8 +127,8 @@ def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> 
     """Report a tool of the request whose arguments differ from the arguments of the gateway's tool of the same name."""
     if _arguments(tool) == _arguments(entry.decoded_definition):
         return []
-    why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
-    return [Loss(name, "", "name", Action.DROPPED, why)]
+    reason = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
+    return [Loss(name, "", "name", Action.DROPPED, reason)]
 
 
 def _arguments(tool: JsonObject) -> frozenset[str]:

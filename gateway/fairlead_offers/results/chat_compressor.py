@@ -61,7 +61,7 @@ class ChatCompressor:
         self._counts = counts
         self._cached_texts: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._cached_bytes = 0
-        self._running = 0
+        self._running_requests = 0
         self._failed_at = float("-inf")
         self._uses_newer_members = False
         """Whether the model has refused `max_tokens` and `temperature`, as OpenAI's reasoning models do. Requests then
@@ -91,10 +91,10 @@ class ChatCompressor:
         """Request a compression from the model, and verify it. Raises CompressionFailed."""
         if time.monotonic() - self._failed_at < COOL_DOWN:
             raise CompressionFailed("failed a moment ago")
-        if self._running >= MAX_AT_ONCE:
+        if self._running_requests >= MAX_AT_ONCE:
             raise CompressionFailed("is busy")
         nonce = secrets.token_hex(12)
-        self._running += 1
+        self._running_requests += 1
         try:
             completion = await self._complete(chat_request(self.model, question, sources, budget_tokens, nonce))
         except McpError as error:
@@ -102,7 +102,7 @@ class ChatCompressor:
             log.warning("Passages are shown word for word, as %s failed to compress results: %s", self.model, error)
             raise CompressionFailed("did not answer") from error
         finally:
-            self._running -= 1
+            self._running_requests -= 1
         message = completion.choices[0].message if completion.choices else _Message()
         if message.tool_calls or message.function_call is not None or not message.content:
             raise CompressionFailed("answered something other than text")
@@ -127,9 +127,9 @@ class ChatCompressor:
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:
-        previous = self._cached_texts.pop(key, None)  # an equal request may have finished during this request
+        previous_texts = self._cached_texts.pop(key, None)  # an equal request may have finished during this request
         self._cached_texts[key] = texts
-        self._cached_bytes += _size(texts) - (_size(previous) if previous is not None else 0)
+        self._cached_bytes += _size(texts) - (_size(previous_texts) if previous_texts is not None else 0)
         while self._cached_bytes > self._max_cached_bytes:
             _, oldest = self._cached_texts.popitem(last=False)
             self._cached_bytes -= _size(oldest)

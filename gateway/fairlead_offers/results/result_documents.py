@@ -152,14 +152,14 @@ def _wraps(structured: object, texts: Sequence[str]) -> bool:
     return "".join(map(str.strip, inner_texts)) == "".join(map(str.strip, texts))
 
 
-def _unwrap(whole: object) -> ResultDocument:
+def _unwrap(value: object) -> ResultDocument:
     """Extract the texts from a decoded document that only wraps texts with several lines, so that they can be read by
     lines. Other documents are returned unchanged.
     """
-    inner_texts = None if isinstance(whole, str) else _texts_in(whole, _WRAPPERS)
+    inner_texts = None if isinstance(value, str) else _texts_in(value, _WRAPPERS)
     if not _are_lines(inner_texts) or not any("\n" in text for text in inner_texts):
-        return ResultDocument(whole)
-    return ResultDocument("\n".join(inner_texts), whole)
+        return ResultDocument(value)
+    return ResultDocument("\n".join(inner_texts), value)
 
 
 def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:

@@ -210,11 +210,11 @@ class SessionContext:
         results = await self._allowed_results(catalog, [entry] if entry is not None else [])
         return await self._worker.do(lambda: contents(results[0].result, uri)) if results else None
 
-    async def shorten(self, long: LongResult) -> ShownResult:
+    async def shorten(self, long_result: LongResult) -> ShownResult:
         """Shorten a result to the part that the model sees. Small results are shortened in the thread, because sending
         them to another process takes longer.
         """
-        work = _encode(long)
+        work = _encode(long_result)
         if self.shortening_pool is not None and len(work) > SMALL_RESULT:
             try:
                 return await self.shortening_pool.do(SHORTEN, work)
@@ -331,6 +331,6 @@ def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[Stored
 
 
 def _context_passage(entry: SessionEntry, part: Passage, *, compressed: bool) -> ContextPassage:
-    at = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    time_text = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     digest = hashlib.blake2b(entry.arguments, digest_size=6).hexdigest()
-    return ContextPassage(entry.id, entry.tool, at, digest, part.where, part.text, part.score, compressed)
+    return ContextPassage(entry.id, entry.tool, time_text, digest, part.where, part.text, part.score, compressed)

@@ -129,8 +129,8 @@ def _prune(value: Any, items: int, characters: int, members: int) -> object:
     if isinstance(value, list):
         return [_prune(item, items, characters, members) for item in value[:items]]
     if isinstance(value, dict):
-        named = [*value.items()][: members or None]
-        return {name: _prune(item, items, characters, members) for name, item in named}
+        first_members = [*value.items()][: members or None]
+        return {name: _prune(item, items, characters, members) for name, item in first_members}
     return value
 
 

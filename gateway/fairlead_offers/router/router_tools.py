@@ -72,12 +72,12 @@ class RouterTools(MetaTools, Shortener):
     async def answer(self, name: str, identity: Identity, tier: str | None, arguments: bytes | Raw) -> bytes:
         services = self._services()
         catalog = services.catalogs.seen_by(identity)
-        raw = b"{}" if bytes(arguments) == b"null" else arguments
+        raw_arguments = b"{}" if bytes(arguments) == b"null" else arguments
         try:
             if name == SEARCH_TOOLS:
-                return _result(await _search(services, catalog, tier, decode(raw, SearchArguments)))
+                return _result(await _search(services, catalog, tier, decode(raw_arguments, SearchArguments)))
             if name == READ_RESULT:
-                read_arguments = decode(raw, ReadArguments)
+                read_arguments = decode(raw_arguments, ReadArguments)
                 retrieval = RetrieveArguments(
                     None,
                     read_arguments.query,
@@ -88,7 +88,7 @@ class RouterTools(MetaTools, Shortener):
                     read_arguments.token_budget,
                 )
                 return _result(encode(await services.results.retrieve(catalog, retrieval)))
-            return _result(encode(await services.results.retrieve(catalog, decode(raw, RetrieveArguments))))
+            return _result(encode(await services.results.retrieve(catalog, decode(raw_arguments, RetrieveArguments))))
         except Problem as problem:
             document = problem.document
             code = document.code if document.code in _CODES else INVALID_ARGUMENTS

@@ -72,13 +72,13 @@ def read_few_calls(
     tools = [visible.find(_name_of(request, visible, call)) for call in calls]
     if not can_match_at_once(tools):
         return None
-    planned = [
+    plans = [
         _plan(request, catalog, visible, call, None)
         if tool is None or call.kind == CUSTOM
         else _plan_tool(request, call, tool)
         for call, tool in zip(calls, tools, strict=True)
     ]
-    return request, visible, planned
+    return request, visible, plans
 
 
 def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:

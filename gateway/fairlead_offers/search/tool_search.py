@@ -106,9 +106,11 @@ class ToolSearch:
 
         request = await self._worker.do(make_request)
         result = await self._run([_encode(request)])
-        cached = result.cached_catalogs
-        if cached is not None:
-            result = await self._run(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
+        cached_catalogs = result.cached_catalogs
+        if cached_catalogs is not None:
+            result = await self._run(
+                await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached_catalogs))
+            )
         note = await self._embed(tools, result) if vectors is not None else ""
         hits = [(tools.by_key[hit.key], hit.score) for hit in interleave(result.hits, limit)]
         return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))

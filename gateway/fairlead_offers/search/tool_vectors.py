@@ -35,7 +35,7 @@ from fairlead_search.indexed_tool import BUILT_IN, BUILT_IN_DIMENSIONS
 
 BATCH: Final = 32
 """Number of tools whose vectors are made and sent to the search index together."""
-PIECE: Final = 8
+PIECE_TOOLS: Final = 8
 """Number of tools that the built-in encoder processes at a time, which takes about 50 ms of a core."""
 TOOL_SECONDS: Final = 0.006
 """Seconds of a core that the built-in encoder takes for one tool."""
@@ -107,7 +107,7 @@ class BuiltInEmbedder:
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
         vectors: list[bytes] = []
         while len(vectors) < len(texts):
-            piece = texts[len(vectors) : len(vectors) + (1 if self._is_crowded else PIECE)]
+            piece = texts[len(vectors) : len(vectors) + (1 if self._is_crowded else PIECE_TOOLS)]
             await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._is_crowded else 1))
             embedded = await self._embed(piece)
             self._is_crowded = embedded.core_share < CROWDED_SHARE
@@ -140,19 +140,19 @@ class ToolVectors:
         self,
         embedder: Embedder,
         push: Callable[[Mapping[str, ToolVector]], Awaitable[None]],
-        stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
+        read_stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
         limit: int = MAX_BYTES,
     ) -> None:
-        """`push`: sends new vectors, by key of the tool, to the search index. `stored`: loads vectors from before a
-        restart, by key of the texts. `limit`: maximum bytes of all vectors.
+        """`push`: sends new vectors, by key of the tool, to the search index. `read_stored`: loads vectors from
+        before a restart, by key of the texts. `limit`: maximum bytes of all vectors.
         """
         self.embedder = embedder
         self.made = 0
         """Number of vectors that were made since the start."""
         self._push = push
-        self._stored = stored
+        self._read_stored = read_stored
         self._new_texts: dict[str, VectorText] = {}
-        """Texts in `_pending` for which `stored` has not been called yet, by key of the tool."""
+        """Texts in `_pending` for which `read_stored` has not been called yet, by key of the tool."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """Vectors by key of the texts."""
@@ -181,27 +181,27 @@ class ToolVectors:
         """Texts of a tool for `request`."""
         return vector_text(tool, self.embedder.name, self.embedder.dimensions)
 
-    def request(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
+    def request(self, texts: Mapping[str, VectorText], current_tools: Collection[str]) -> None:
         """Request vectors for texts, by key of the tool. If the store is full, vectors of tools that are not in
-        `current` are dropped first.
+        `current_tools` are dropped first.
         """
         self._pending.update(texts)
-        if self._stored is not None:
+        if self._read_stored is not None:
             self._new_texts.update(texts)
         if self._bytes > self._limit:
-            self._sweep(current)
+            self._sweep(current_tools)
         if self._pending and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run(), name="vectors of tools")
 
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
         while self._pending:
-            if self._stored is not None:
-                await self._recall(self._stored)
+            if self._read_stored is not None:
+                await self._recall(self._read_stored)
             batch = [*islice(self._pending.items(), BATCH)]
-            missing = {text.key: text for _, text in batch if text.key not in self._vectors}
+            missing_texts = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
-                new_vectors = await self.embedder.tools([*missing.values()]) if missing else []
+                new_vectors = await self.embedder.tools([*missing_texts.values()]) if missing_texts else []
             except NotDone as error:
                 pause = backoff.delay_after(0)
                 log.warning(
@@ -213,16 +213,16 @@ class ToolVectors:
                 await asyncio.sleep(pause)
                 continue
             backoff.failures = 0
-            self._vectors.update(zip(missing, new_vectors, strict=True))
+            self._vectors.update(zip(missing_texts, new_vectors, strict=True))
             self._bytes += sum(map(len, new_vectors))
             self.made += len(new_vectors)
             await self._publish(batch)
 
-    async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+    async def _recall(self, read_stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
         """Load those vectors of new tools that an earlier run of the gateway has stored."""
         while self._new_texts:
             piece = dict(islice(self._new_texts.items(), LOAD_BATCH))
-            stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
+            stored_vectors = await read_stored([text.key for text in piece.values() if text.key not in self._vectors])
             self._vectors.update(stored_vectors)
             self._bytes += sum(map(len, stored_vectors.values()))
             for tool in piece:
@@ -238,8 +238,8 @@ class ToolVectors:
             self._texts[tool] = text.key
         await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in tools})
 
-    def _sweep(self, current: Collection[str]) -> None:
-        self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
+    def _sweep(self, current_tools: Collection[str]) -> None:
+        self._texts = {tool: key for tool, key in self._texts.items() if tool in current_tools}
         used_keys = {*self._texts.values(), *(text.key for text in self._pending.values())}
         self._vectors = {key: vector for key, vector in self._vectors.items() if key in used_keys}
         self._bytes = sum(map(len, self._vectors.values()))

@@ -67,7 +67,7 @@ STRIDE: Final = 8
 _NEVER_REFUSED: Final[ContextVar[bool]] = ContextVar("never_refused", default=False)
 Steps: TypeAlias = Coroutine["InProcesses[Any]", "list[Any] | None", Result]
 log = logging.getLogger(__name__)
-PIECE: Final = 256
+PIECE_DEFINITIONS: Final = 256
 """Number of definitions in one piece of work for a process."""
 SMALL: Final = 16 << 10
 """Maximum number of bytes of a body that is checked in the event loop, which usually takes less than a millisecond."""
@@ -227,7 +227,9 @@ class HeavyWork:
         sizes = self.sizes
         new_keys = [key for key in definitions if not sizes.has(key)]
         if new_keys and self.counting_pool is not None:
-            parts = [new_keys[start : start + PIECE] for start in range(0, len(new_keys), PIECE)]
+            parts = [
+                new_keys[start : start + PIECE_DEFINITIONS] for start in range(0, len(new_keys), PIECE_DEFINITIONS)
+            ]
             pieces = [_encode([Raw(definitions[key]) for key in part]) for part in parts]
             for part, counts in zip(parts, await InProcesses(self.counting_pool, COUNT, pieces) or (), strict=False):
                 for key, size in zip(part, counts, strict=True):
@@ -241,7 +243,7 @@ class HeavyWork:
         if self.conversion_pool is None:
             return
         keys = list(definitions)
-        parts = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
+        parts = [keys[start : start + PIECE_DEFINITIONS] for start in range(0, len(keys), PIECE_DEFINITIONS)]
         pieces = [_encode(Preparation(format_.name, options, [definitions[key] for key in part])) for part in parts]
         for part, tools in zip(parts, await InProcesses(self.conversion_pool, PREPARE, pieces) or (), strict=False):
             for key, prepared in zip(part, tools, strict=True):

@@ -18,7 +18,7 @@ from fairlead_gateway.limits.fair_rotation import WORKS_FOR, FairTurns
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.workers.process import Overloaded
 
-HOLD: Final = 1.0
+HOLD_SECONDS: Final = 1.0
 """Seconds after the last call during which tools still count as being called, because another call usually follows
 soon."""
 CHECK_INTERVAL: Final = 0.05
@@ -92,7 +92,7 @@ class Throttle:
     def _calling(self) -> bool:
         now = _now()
         if self._calls():
-            self._calling_until = now + HOLD
+            self._calling_until = now + HOLD_SECONDS
         return now < self._calling_until
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fairlead_offers.workers.process import Overloaded
-from fairlead_offers.workers.throttle import CHECK_INTERVAL, HOLD, MAX_WAIT, Throttle
+from fairlead_offers.workers.throttle import CHECK_INTERVAL, HOLD_SECONDS, MAX_WAIT, Throttle
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -75,10 +75,10 @@ async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the
     waiting = asyncio.create_task(throttle.turn(COST))
     await asyncio.sleep(1)
     calls.now = 0
-    await asyncio.sleep(HOLD - 2 * CHECK_INTERVAL)
+    await asyncio.sleep(HOLD_SECONDS - 2 * CHECK_INTERVAL)
     assert not waiting.done()
     await waiting
-    assert 1 + HOLD - CHECK_INTERVAL <= loop.time() <= 1 + HOLD + CHECK_INTERVAL
+    assert 1 + HOLD_SECONDS - CHECK_INTERVAL <= loop.time() <= 1 + HOLD_SECONDS + CHECK_INTERVAL
 
 
 async def test_a_conversion_that_would_wait_too_long_is_refused_and_room_comes_back() -> None:
