@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead_search.lexicon import WEIGHT, lexicon
+from fairlead_search.lexicon import RELATED_WEIGHT, lexicon
 from fairlead_search.term_scores import MAX_CACHED_TERMS, TermTable, term
 
 Rows = NDArray[Any]
@@ -61,7 +61,7 @@ class ArrayScores:
             return cached_weights
         best = self._bm25(word, 1.0)
         related_weights = [
-            self._bm25(other, WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings
+            self._bm25(other, RELATED_WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings
         ]
         if related_weights:
             maxima = np.zeros(len(self._keys))

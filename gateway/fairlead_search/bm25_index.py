@@ -36,7 +36,7 @@ class Bm25Index:
         self._scores: TermScores | None = None
         for key, terms in self._counts.items():
             self._insert(key, terms)
-        self._total = sum(self._lengths.values())
+        self._total_length = sum(self._lengths.values())
 
     @classmethod
     def of(cls, records: Iterable[IndexedTool]) -> Bm25Index:
@@ -50,7 +50,7 @@ class Bm25Index:
         """Keys of all tools."""
         return self._counts.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> Bm25Index:
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> Bm25Index:
         """Derive an index with some tools added and others removed. The time depends on the number of changed tools,
         except for a shallow copy of the table of terms.
         """
@@ -58,24 +58,24 @@ class Bm25Index:
         derived._counts = dict(self._counts)
         derived._postings = dict(self._postings)
         derived._lengths = dict(self._lengths)
-        derived._total = self._total
+        derived._total_length = self._total_length
         copied_terms: set[str] = set()
-        for key in removed:
+        for key in removed_keys:
             derived._remove(key, copied_terms)
-        for record in added:
+        for record in added_tools:
             derived._remove(record.key, copied_terms)
             terms = record.counts()
             derived._counts[record.key] = terms
             for term in terms:
                 derived._copy_postings(term, copied_terms)
             derived._insert(record.key, terms)
-            derived._total += derived._lengths[record.key]
+            derived._total_length += derived._lengths[record.key]
         return derived
 
     def search(self, query: str, limit: int, allowed_keys: Collection[str] | None = None) -> list[Hit]:
         """At most `limit` matching tools, best first. `allowed_keys` restricts the search to some tools."""
         if self._scores is None:
-            self._scores = scores_of(TermTable(self._postings, self._lengths, self._total))
+            self._scores = scores_of(TermTable(self._postings, self._lengths, self._total_length))
         return [Hit(key, score) for key, score in self._scores.best(query_terms(query), limit, allowed_keys)]
 
     def _insert(self, key: str, counts: Counter[str]) -> None:
@@ -87,7 +87,7 @@ class Bm25Index:
         counts = self._counts.pop(key, None)
         if counts is None:
             return
-        self._total -= self._lengths.pop(key)
+        self._total_length -= self._lengths.pop(key)
         for term in counts:
             self._copy_postings(term, copied_terms)
             del self._postings[term][key]

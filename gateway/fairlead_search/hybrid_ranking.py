@@ -70,7 +70,7 @@ class VectorView:
         return [Hit(key, score) for key, score in fuse(word_scores, cosines, limit)]
 
 
-def tool_vectors(whole: Matrix, names: Matrix) -> Matrix:
+def tool_vectors(text_vectors: Matrix, name_vectors: Matrix) -> Matrix:
     """Compute vectors of tools from the vectors of their whole texts and names, one row per tool."""
-    mixed: Matrix = (1 - NAME_SHARE) * whole + NAME_SHARE * names
+    mixed: Matrix = (1 - NAME_SHARE) * text_vectors + NAME_SHARE * name_vectors
     return mixed

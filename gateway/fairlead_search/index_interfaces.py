@@ -52,7 +52,7 @@ class SearchIndex(Protocol):
         """Keys of all tools."""
         ...
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> SearchIndex:
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> SearchIndex:
         """Derive an index with some tools added and others removed."""
         ...
 
@@ -164,8 +164,8 @@ class MemoryIndex:
     def keys(self) -> KeysView[str]:
         return self._words.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> MemoryIndex:
-        return MemoryIndex(self._backend, self._words.with_changes(added, removed))
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> MemoryIndex:
+        return MemoryIndex(self._backend, self._words.with_changes(added_tools, removed_keys))
 
     def search(
         self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None

@@ -99,8 +99,8 @@ class LanceIndex:
     def keys(self) -> KeysView[str]:
         return self._words.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> LanceIndex:
-        return LanceIndex(self._backend, self._words.with_changes(added, removed))
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> LanceIndex:
+        return LanceIndex(self._backend, self._words.with_changes(added_tools, removed_keys))
 
     def search(
         self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None

@@ -114,19 +114,19 @@ class LanceVectors:
         """Add new vectors in the format `vectors.WIRE`. If the new vectors have another number of dimensions than the
         stored vectors, the stored vectors come from another model and are dropped. Raises BackendFault.
         """
-        new = {key: decode(raw) for key, raw in vectors.items()}
-        if not new:
+        new_vectors = {key: decode(raw) for key, raw in vectors.items()}
+        if not new_vectors:
             return
-        sizes = {len(vector) for vector in new.values()}
+        sizes = {len(vector) for vector in new_vectors.values()}
         dimensions = sizes.pop()
         if sizes:
             raise BackendFault(f"vectors with {dimensions} and with {sizes.pop()} dimensions cannot be mixed")
         with self._as_backend_fault("cannot be written"):
             if dimensions != self._dimensions:
                 self._create_table(dimensions)
-            new = {key: vector for key, vector in new.items() if key not in self.numbers}
-            if new:
-                self._write(new)
+            new_vectors = {key: vector for key, vector in new_vectors.items() if key not in self.numbers}
+            if new_vectors:
+                self._write(new_vectors)
 
     def _create_table(self, dimensions: int) -> None:
         for name in self._names():
@@ -137,12 +137,14 @@ class LanceVectors:
         self._dimensions = dimensions
         self.numbers = {}
 
-    def _write(self, new: Mapping[str, Matrix]) -> None:
-        numbers = dict(zip(new, range(self._next_number, self._next_number + len(new)), strict=True))
-        values = pa.array(np.concatenate([*new.values()]), pa.float32())
+    def _write(self, new_vectors: Mapping[str, Matrix]) -> None:
+        numbers = dict(zip(new_vectors, range(self._next_number, self._next_number + len(new_vectors)), strict=True))
+        values = pa.array(np.concatenate([*new_vectors.values()]), pa.float32())
         rows = pa.FixedSizeListArray.from_arrays(values, self._dimensions)
-        self._table.add(pa.table({"id": [*new], "number": pa.array(numbers.values(), pa.int64()), "vector": rows}))
-        self._next_number += len(new)
+        self._table.add(
+            pa.table({"id": [*new_vectors], "number": pa.array(numbers.values(), pa.int64()), "vector": rows})
+        )
+        self._next_number += len(new_vectors)
         self.numbers.update(numbers)
         self._count_write()
 

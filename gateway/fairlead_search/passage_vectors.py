@@ -29,7 +29,7 @@ CONTEXT_CHARACTERS: Final = 200
 """Maximum number of characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
 """Maximum number of characters of context and text that are encoded per unit."""
-PIECE: Final = 32
+PIECE_UNITS: Final = 32
 """Number of units that are encoded between two checks of the time limit, in less than 0.1 s."""
 NEIGHBOUR_WEIGHT: Final = 0.5
 """Weight of each neighbour's vector in its sum with the unit's own vector. Also the weight of that sum's cosine against
@@ -87,7 +87,7 @@ class PassageVectors:
         return fused_scores[:UNRELATED]
 
     def _vectors(
-        self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
+        self, texts: Sequence[str], order: Iterable[int], encode: Encode, deadline: float
     ) -> tuple[Matrix, Matrix]:
         """Vectors as rows, one per text, and an array that says which texts have a vector."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
@@ -95,18 +95,18 @@ class PassageVectors:
         vectors = {key: self._vectors_by_text[key] for key in ordered_keys if key in self._vectors_by_text}
         texts_by_key = dict(zip(keys, texts, strict=True))
         new_keys = [key for key in ordered_keys if key not in vectors]
-        for begin in range(0, len(new_keys), PIECE):
-            if self._clock() >= until:
+        for begin in range(0, len(new_keys), PIECE_UNITS):
+            if self._clock() >= deadline:
                 break
-            piece = new_keys[begin : begin + PIECE]
-            encoded = encode([texts_by_key[key] for key in piece])
-            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in encoded), strict=True))
+            piece = new_keys[begin : begin + PIECE_UNITS]
+            new_rows = encode([texts_by_key[key] for key in piece])
+            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in new_rows), strict=True))
         self._cache(vectors)
-        has: Matrix = np.array([key in vectors for key in keys], bool)
+        has_vector: Matrix = np.array([key in vectors for key in keys], bool)
         width = len(next(iter(vectors.values()))) if vectors else 0
-        raw = b"".join(vectors.get(key, bytes(width)) for key in keys)
-        rows: Matrix = np.frombuffer(raw, WIRE).reshape(len(keys), -1).astype(np.float32)
-        return rows, has
+        all_bytes = b"".join(vectors.get(key, bytes(width)) for key in keys)
+        rows: Matrix = np.frombuffer(all_bytes, WIRE).reshape(len(keys), -1).astype(np.float32)
+        return rows, has_vector
 
     def _cache(self, vectors: dict[bytes, bytes]) -> None:
         for key, vector in vectors.items():

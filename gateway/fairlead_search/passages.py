@@ -41,7 +41,7 @@ budget.
 """
 MARGIN_CHARACTERS: Final = 200
 """Characters that are shown on either side of a match in a long line."""
-_WILD: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
+_WILDCARD_END: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
 _STEP: Final = re.compile(r"[^.\[\]]+")
 Rate = Callable[[Sequence[Unit], str], list[float]]
 """Returns the score of each unit for a query; 0 if the unit does not match."""
@@ -119,19 +119,19 @@ def best_passages(
     return sorted(passages, key=lambda passage: -passage.score), not selected.issuperset(ranked_indexes)
 
 
-def fitting_passages(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
+def fitting_passages(passages: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
     """The first passages that fit into a budget of tokens, and whether anything is left out."""
     remaining = budget_tokens
     selected: list[Passage] = []
-    for passage in ranked:
-        room = remaining - overhead - tokens(passage.where)
-        if tokens(passage.text) > room:
+    for passage in passages:
+        tokens_left = remaining - overhead - tokens(passage.where)
+        if tokens(passage.text) > tokens_left:
             if not selected:
-                cut = cut_to_tokens(passage.text, max(room, remaining // LEAST_PART))
+                cut = cut_to_tokens(passage.text, max(tokens_left, remaining // LEAST_PART))
                 selected.append(msgspec.structs.replace(passage, text=cut))
             return selected, True
         selected.append(passage)
-        remaining = room - tokens(passage.text)
+        remaining = tokens_left - tokens(passage.text)
     return selected, False
 
 
@@ -157,20 +157,20 @@ def matching_lines(text: str, needle: str, budget_tokens: int) -> str:
     of the line and the column of the excerpt. Matches beyond the budget may be left out.
     """
     pattern = _expression(needle)
-    longest = max(1, budget_tokens) * BYTES_PER_TOKEN
-    around = min(MARGIN_CHARACTERS, longest // 4)
+    max_bytes = max(1, budget_tokens) * BYTES_PER_TOKEN
+    margin = min(MARGIN_CHARACTERS, max_bytes // 4)
     parts: list[str] = []
     length = 0
     for number, line in enumerate(text.splitlines(), 1):
-        raw = line.encode("utf-8", "replace")
-        if len(raw) > longest // 2:
-            matches = _surroundings(number, line, raw, pattern, around)
+        raw_line = line.encode("utf-8", "replace")
+        if len(raw_line) > max_bytes // 2:
+            matches = _surroundings(number, line, raw_line, pattern, margin)
         else:
-            matches = iter((f"{number}: {line}",) if pattern.search(raw) else ())
+            matches = iter((f"{number}: {line}",) if pattern.search(raw_line) else ())
         for part in matches:
             parts.append(part)
             length += len(part)
-            if length > longest:
+            if length > max_bytes:
                 return "\n".join(parts)
     return "\n".join(parts)
 
@@ -190,30 +190,30 @@ def _expression(text: str) -> Any:
         pattern = re2.compile(needle, options)
     except re2.error:
         return re2.compile(re2.escape(needle), options)
-    trimmed = _WILD.sub(b"", needle)
+    trimmed = _WILDCARD_END.sub(b"", needle)
     if trimmed and trimmed != needle:
         with suppress(re2.error):
             return re2.compile(trimmed, options)
     return pattern
 
 
-def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int) -> Iterator[str]:
-    """Excerpts of a long line: each match with `around` characters on either side. Overlapping excerpts are merged, up
-    to a length of four times `around`.
+def _surroundings(number: int, line: str, raw_line: bytes, pattern: Any, margin: int) -> Iterator[str]:
+    """Excerpts of a long line: each match with `margin` characters on either side. Overlapping excerpts are merged, up
+    to a length of four times `margin`.
     """
     start = end = byte_offset = character_offset = 0
-    for match in pattern.finditer(raw):
-        character_offset += len(raw[byte_offset : match.start()].decode("utf-8", "ignore"))
+    for match in pattern.finditer(raw_line):
+        character_offset += len(raw_line[byte_offset : match.start()].decode("utf-8", "ignore"))
         byte_offset = match.start()
-        match_end = character_offset + min(around, len(raw[byte_offset : match.end()].decode("utf-8", "ignore")))
-        if match_end + around - start <= around * 4 and character_offset - around <= end:
-            end = max(end, match_end + around)
+        match_end = character_offset + min(margin, len(raw_line[byte_offset : match.end()].decode("utf-8", "ignore")))
+        if match_end + margin - start <= margin * 4 and character_offset - margin <= end:
+            end = max(end, match_end + margin)
             continue
         if match_end <= end:  # the current excerpt already includes this match
             continue
         if end:
             yield _excerpt(number, line, start, end)
-        start, end = max(end, character_offset - around), match_end + around
+        start, end = max(end, character_offset - margin), match_end + margin
     if end:
         yield _excerpt(number, line, start, end)
 
@@ -315,5 +315,5 @@ def _passage(run: Sequence[Unit], score: float) -> Passage:
         text += ("\n" * breaks if text else "") + unit.text
         end = unit.line + unit.text.count("\n")
     line_range = f"line {first.line}" if first.line == end else f"lines {first.line}-{end}"
-    where = " ".join(part for part in (first.path, line_range if first.line else "") if part)
-    return Passage(first.source, where, text, round(score, 3))
+    location = " ".join(part for part in (first.path, line_range if first.line else "") if part)
+    return Passage(first.source, location, text, round(score, 3))

@@ -27,7 +27,7 @@ _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/_-]\d+)*")
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|«([^»\n]+)»")
-_EXACT: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
+_EXACT_WORD: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
 """Pattern that is found in a word if the word is a URL, a path, an address or an identifier."""
 _PUNCTUATION: Final = ".,;:!?()[]{}<>'\"`*“”«»"
 _ABBREVIATIONS: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
@@ -116,12 +116,12 @@ def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple
     """
     remaining, selected = budget_tokens, dict[str, str]()
     for name, text in texts.items():
-        room = remaining - overhead
-        if tokens(text) > room:
-            part = _cut_to_word(cut_to_tokens(text, room))
+        tokens_left = remaining - overhead
+        if tokens(text) > tokens_left:
+            part = _cut_to_word(cut_to_tokens(text, tokens_left))
             return ({**selected, name: part} if part else selected), True
         selected[name] = text
-        remaining = room - tokens(text)
+        remaining = tokens_left - tokens(text)
     return selected, False
 
 
@@ -153,7 +153,7 @@ def _exact_parts(sentence: str) -> Iterator[str]:
     """URLs, paths, identifiers and quoted names of a sentence."""
     for word in sentence.split():
         trimmed_word = word.strip(_PUNCTUATION)
-        if _EXACT.search(trimmed_word) and trimmed_word.lower() not in _ABBREVIATIONS:
+        if _EXACT_WORD.search(trimmed_word) and trimmed_word.lower() not in _ABBREVIATIONS:
             yield trimmed_word
     for match in _QUOTED.finditer(sentence):
         yield next(group for group in match.groups() if group is not None).strip(_PUNCTUATION)

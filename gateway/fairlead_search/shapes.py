@@ -22,7 +22,7 @@ TABLE_ROWS: Final = 5
 """Minimum number of lines with the same number of columns for a text to count as a table."""
 _DELIMITERS: Final = "\t,;|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def shape(document: object) -> list[str]:
@@ -54,7 +54,7 @@ def type_of(value: object) -> str:
 def step(name: str) -> str:
     """Format a member's name as a step of a path."""
     short_name = name if len(name) <= MAX_NAME_CHARACTERS else name[:MAX_NAME_CHARACTERS] + "…"
-    return f".{short_name}" if _PLAIN.fullmatch(short_name) else f"['{short_name}']"
+    return f".{short_name}" if _PLAIN_NAME.fullmatch(short_name) else f"['{short_name}']"
 
 
 def _describe_json(value: object, path: str, depth: int) -> Iterator[str]:
@@ -129,9 +129,9 @@ def _describe_text(text: str) -> str:
     names = _columns([line for line in lines[: TABLE_ROWS * 2] if line.strip()])
     if not names:
         return summary
-    shown = ", ".join(name[:MAX_NAME_CHARACTERS] for name in names[:MAX_COLUMNS])
-    more = f" and {len(names) - MAX_COLUMNS:,} more" if len(names) > MAX_COLUMNS else ""
-    return f"{summary}; table of {_count(max(0, len(lines) - 1), 'row')}, columns {shown}{more}"
+    shown_names = ", ".join(name[:MAX_NAME_CHARACTERS] for name in names[:MAX_COLUMNS])
+    more_text = f" and {len(names) - MAX_COLUMNS:,} more" if len(names) > MAX_COLUMNS else ""
+    return f"{summary}; table of {_count(max(0, len(lines) - 1), 'row')}, columns {shown_names}{more_text}"
 
 
 def _columns(lines: Sequence[str]) -> list[str]:

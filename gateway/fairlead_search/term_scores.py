@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fairlead_search.lexicon import WEIGHT, lexicon
+from fairlead_search.lexicon import RELATED_WEIGHT, lexicon
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -82,7 +82,7 @@ class DictScores:
             return cached_weights
         best = self._bm25(word, 1.0)
         for other in lexicon().get(word, ()):
-            for key, weight in self._bm25(other, WEIGHT).items():
+            for key, weight in self._bm25(other, RELATED_WEIGHT).items():
                 if weight > best.get(key, 0.0):
                     best[key] = weight
         if len(self._weights) >= MAX_CACHED_TERMS:

@@ -107,7 +107,7 @@ class _Cutter:
             return
         inner_context = (*context, *_names(value)) if isinstance(value, dict) else context
         scalars: dict[str, object] = {}
-        room = self.size
+        characters_left = self.size
         for name, item in _members(value):
             if isinstance(item, dict | list) or _is_long(item, self.size):
                 member_path = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
@@ -115,11 +115,11 @@ class _Cutter:
                 yield from self.document(member_path, item, member_context, depth + 1)
                 continue
             encoded_size = len(json.dumps({name: item}, ensure_ascii=False))
-            if scalars and encoded_size > room:
+            if scalars and encoded_size > characters_left:
                 yield self._combine(path, scalars, inner_context)
-                scalars, room = {}, self.size
+                scalars, characters_left = {}, self.size
             scalars[name] = item
-            room -= encoded_size
+            characters_left -= encoded_size
         if scalars:
             yield self._combine(path, scalars, inner_context)
 
@@ -131,25 +131,25 @@ class _Outline:
     """Lines above the current line to which the current line belongs, by indentation or by Markdown headings."""
 
     def __init__(self) -> None:
-        self._above: list[tuple[int, str]] = []
+        self._enclosing_lines: list[tuple[int, str]] = []
         self._headings: dict[int, str] = {}
 
     def words(self) -> list[str]:
         """The nearest less indented lines, then the headings; both from the outermost to the innermost."""
-        return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
+        return [*(words for _, words in self._enclosing_lines[-MAX_ABOVE:]), *self._headings.values()]
 
     def leave(self, line: str) -> None:
         """Remove the lines and headings to which `line` does not belong."""
         heading = _HEADING.match(line)
-        while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
-            self._above.pop()
+        while self._enclosing_lines and (heading is not None or self._enclosing_lines[-1][0] >= _indent(line)):
+            self._enclosing_lines.pop()
         if heading is not None:
             level = len(heading[1])
             self._headings = {other: words for other, words in self._headings.items() if other < level}
 
     def enter(self, line: str) -> None:
         """Add `line`, because the following lines may belong to it."""
-        self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
+        self._enclosing_lines.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
         if (heading := _HEADING.match(line)) is not None:
             self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]
 
