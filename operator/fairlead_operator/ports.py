@@ -221,8 +221,8 @@ class Platform(Protocol):
         """Clean up after a deleted resource: end processes and delete objects without garbage collection."""
         ...
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Clean up after all servers that are not `alive`, because events of deletions can be missed."""
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        """Clean up after all servers that no longer exist, because events of deletions can be missed."""
         ...
 
 

@@ -220,8 +220,8 @@ class KubePlatform:
         self._drift.forget([_status_of(key)])
         await self._credential_store.remove(key)
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        await self._credential_store.sweep(alive)
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        await self._credential_store.sweep(existing_keys)
 
     async def _apply_plan(self, server: McpServer, workload_plan: WorkloadPlan) -> None:
         uid, (namespace, name) = server.metadata.uid, server.key

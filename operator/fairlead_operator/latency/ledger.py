@@ -143,14 +143,16 @@ class Ledger:
             if key not in server_record.records:  # restored after a restart: decide without waiting for a call
                 self._pending[ToolKey(catalog.key, *key)] = None
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Drop every server that is not `alive`."""
-        for key in [key for key in self._servers if key not in alive]:
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Drop every server that no longer exists."""
+        for key in [key for key in self._servers if key not in existing_keys]:
             server_record = self._servers.pop(key)
             self.changes += 1
             if server_record.published_states:
                 self._due_now.add(server_record.shard)
-        self._early_samples = {tool: samples for tool, samples in self._early_samples.items() if tool.server in alive}
+        self._early_samples = {
+            tool: samples for tool, samples in self._early_samples.items() if tool.server in existing_keys
+        }
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
         """Decide by these tiers from now on. Windows of samples remain; the scores of changed tiers start again."""

@@ -48,9 +48,9 @@ class StatusLatencies:
         """Summary for the server's status; None if the status should not change."""
         return self._shown_summaries.get(server)
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are not `alive`."""
-        for key in self._shown_at.keys() - set(alive):
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist."""
+        for key in self._shown_at.keys() - set(existing_keys):
             self._shown_summaries.pop(key, None)
             self._pending.pop(key, None)
             del self._shown_at[key]

@@ -112,10 +112,10 @@ class Timekeeper:
         """Use the tools of a published catalog."""
         self.ledger.take_catalog(catalog, self._monotonic())
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are neither `alive` nor the gateways' own."""
-        self.ledger.forget({*alive, *self._gateway_servers})
-        self.figures.forget(alive)
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist, except the gateways' own."""
+        self.ledger.forget({*existing_keys, *self._gateway_servers})
+        self.figures.forget(existing_keys)
         self._change_event.set()
 
     def use_tiers(self, tiers: Iterable[Tier]) -> None:

@@ -129,14 +129,14 @@ class LocalPlatform:
             return ResolvedCredential(
                 ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted in the meantime")
             )
-        resolved = resolve(declaration, self._inventory.contents)
-        value = resolved.value or Credential()
-        if resolved.verdict.ok:
+        resolved_credential = resolve(declaration, self._inventory.contents)
+        value = resolved_credential.value or Credential()
+        if resolved_credential.verdict.ok:
             value = structs.replace(value, env={**inherited_environment(declaration, self._environ), **value.env})
         if value == Credential():
             self._credentials.drop(server.key)
-            return replace(resolved, value=None)
-        return replace(resolved, ref=self._credentials.store(server.key, value), value=value)
+            return replace(resolved_credential, value=None)
+        return replace(resolved_credential, ref=self._credentials.store(server.key, value), value=value)
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         """Start the process of a stdio server. Idempotent: the process of an equal spec keeps running."""
@@ -183,9 +183,9 @@ class LocalPlatform:
         """Always empty: the failure of a child process already contains its last line."""
         return ""
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are not `alive`."""
-        for key in [key for key in self._statuses if key not in alive]:
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist."""
+        for key in [key for key in self._statuses if key not in existing_keys]:
             await self.forget(key)
 
     async def forget(self, key: ServerKey) -> None:

@@ -138,9 +138,9 @@ def _missing_pointers(declaration: DeclaredServer, contents: Contents, environ: 
     pointers = [name for name in POINTERS if environ.get(name)]
     if not pointers or not declaration.server.spec.is_started:
         return []
-    resolved = resolve(declaration, contents)
-    passed_names = inherited_environment(declaration, environ).keys() | (resolved.value or Credential()).env.keys()
-    return [name for name in pointers if name not in passed_names] if resolved.verdict.ok else []
+    credential = resolve(declaration, contents)
+    passed_names = inherited_environment(declaration, environ).keys() | (credential.value or Credential()).env.keys()
+    return [name for name in pointers if name not in passed_names] if credential.verdict.ok else []
 
 
 def _environment(declaration: DeclaredServer, contents: Contents) -> dict[str, str]:

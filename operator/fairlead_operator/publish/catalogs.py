@@ -99,10 +99,10 @@ class Catalogs:
         """Names of the stored documents."""
         return await self._documents.heads()
 
-    async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
-        """Stored catalogs of servers whose key and UID are not in `alive`. Raises PLATFORM_ERRORS."""
+    async def orphans(self, existing_servers: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
+        """Stored catalogs of servers whose key and UID are not in `existing_servers`. Raises PLATFORM_ERRORS."""
         catalogs = []
-        for name in await self._orphaned_documents(alive, CATALOG):
+        for name in await self._orphaned_documents(existing_servers, CATALOG):
             data = await self._documents.read(name)
             try:
                 document = None if data is None else decode(data)
@@ -161,13 +161,13 @@ class Catalogs:
         logger.info("catalog of %s withdrawn", key)
         return True
 
-    async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
-        """Withdraw catalogs and pins whose server, by key and UID, is not `alive`, and delete orphaned parts.
+    async def sweep(self, existing_servers: Collection[tuple[ServerKey, str]]) -> list[str]:
+        """Withdraw catalogs and pins whose server, by key and UID, no longer exists, and delete orphaned parts.
 
         Returns the names of the withdrawn documents.
         """
         withdrawn_names = []
-        for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
+        for name, labels in (await self._orphaned_documents(existing_servers, CATALOG, PINS)).items():
             heads = await self._documents.heads()
             if heads.get(name) == labels:  # the document was not replaced while others were withdrawn
                 await self._documents.withdraw(name)
@@ -177,10 +177,10 @@ class Catalogs:
         return withdrawn_names
 
     async def _orphaned_documents(
-        self, alive: Collection[tuple[ServerKey, str]], *kinds: str
+        self, existing_servers: Collection[tuple[ServerKey, str]], *kinds: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Names and labels of the stored documents of these kinds whose server, by key and UID, is not `alive`."""
-        identities = {_identity(labels_for(key, uid)) for key, uid in alive}
+        """Names and labels of the stored documents of these kinds whose server, by key and UID, no longer exists."""
+        identities = {_identity(labels_for(key, uid)) for key, uid in existing_servers}
         return {
             name: labels
             for name, labels in (await self._documents.heads()).items()

@@ -63,10 +63,10 @@ class PolicyStatuses:
             self._unlisted_servers.add(key)
             self.outdated.set()
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are not `alive`."""
-        self._unlisted_servers.intersection_update(alive)
-        for key in self._listed_servers.keys() - set(alive):
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist."""
+        self._unlisted_servers.intersection_update(existing_keys)
+        for key in self._listed_servers.keys() - set(existing_keys):
             del self._listed_servers[key]
             self.outdated.set()
 

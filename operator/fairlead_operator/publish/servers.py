@@ -87,9 +87,9 @@ class ServerEntries:
         self.outdated.set()
         return True
 
-    def retain(self, alive: Collection[ServerKey]) -> None:
-        """Drop the entries of servers that are not `alive`."""
-        for key in [key for key in self._entries if key not in alive]:
+    def retain(self, existing_keys: Collection[ServerKey]) -> None:
+        """Drop the entries of servers that no longer exist."""
+        for key in [key for key in self._entries if key not in existing_keys]:
             self.put(key, None)
 
     async def publish(self) -> bool:
