@@ -157,20 +157,20 @@ def matching_lines(text: str, needle: str, budget_tokens: int) -> str:
     of the line and the column of the excerpt. Matches beyond the budget may be left out.
     """
     pattern = _expression(needle)
-    max_bytes = max(1, budget_tokens) * BYTES_PER_TOKEN
-    margin = min(MARGIN_CHARACTERS, max_bytes // 4)
+    max_length = max(1, budget_tokens) * BYTES_PER_TOKEN
+    margin = min(MARGIN_CHARACTERS, max_length // 4)
     parts: list[str] = []
     length = 0
     for number, line in enumerate(text.splitlines(), 1):
         raw_line = line.encode("utf-8", "replace")
-        if len(raw_line) > max_bytes // 2:
+        if len(raw_line) > max_length // 2:
             matches = _surroundings(number, line, raw_line, pattern, margin)
         else:
             matches = iter((f"{number}: {line}",) if pattern.search(raw_line) else ())
         for part in matches:
             parts.append(part)
             length += len(part)
-            if length > max_bytes:
+            if length > max_length:
                 return "\n".join(parts)
     return "\n".join(parts)
 
