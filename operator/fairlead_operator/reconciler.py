@@ -186,8 +186,8 @@ class Reconciler:
         for prefix, keys in self._prefixes.contenders().items():
             holder = holder_by_status(servers[key] for key in keys)
             for key in keys:
-                catalog = await self.catalogs.read(key, servers[key].metadata.uid)
-                if catalog is not None and catalog.prefix == prefix:
+                stored_catalog = await self.catalogs.read(key, servers[key].metadata.uid)
+                if stored_catalog is not None and stored_catalog.prefix == prefix:
                     holder = key
             if holder is not None:
                 self._prefixes.confirm_holder(prefix, holder)
