@@ -157,7 +157,7 @@ async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[C
     namespace = settings.release_namespace
     try:
         configuration = await load_configuration(
-            settings.kubeconfig, otherwise="off a cluster, name a directory of documents with --documents"
+            settings.kubeconfig, local_advice="off a cluster, name a directory of documents with --documents"
         )
     except NoCluster as error:
         raise StartFailed(str(error)) from error

@@ -28,7 +28,7 @@ from fairlead_gateway.result_stores.settings import CompressorSettings
 from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_rest.settings import RestSettings, ToolSearchSettings
-from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
+from fairlead_search.embedding import DISK_MODULES, ENDPOINT_MODULES, EmbeddingConfig, missing_modules
 from fairlead_search.result_compression import CompressorConfig
 
 NO_PROVIDERS: Final = Providers({}, {})
@@ -134,7 +134,7 @@ def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> Embe
         embedder = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
     if embedder == "none":
         return None
-    missing = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
+    missing = missing_modules() if embedder == "built-in" else missing_modules(ENDPOINT_MODULES)
     if missing:
         wheel = ", then install the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
@@ -163,7 +163,7 @@ def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | No
     folder = settings.directory
     if folder is None:
         return None
-    missing = missing_modules(NEEDED_ON_DISK)
+    missing = missing_modules(DISK_MODULES)
     if missing:
         raise BadSetting(
             f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(missing)}. "

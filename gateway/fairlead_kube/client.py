@@ -23,7 +23,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 
 from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
-from fairlead_kube.fence import Allowance, always, fence, guard
+from fairlead_kube.fence import Allowance, fence, guard, unlimited_allowance
 from fairlead_kube.resources import PODS, SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
 from fairlead_mcp.value_count import explain_cost
 
@@ -58,12 +58,12 @@ PAGE_DIVISOR: Final = 8
 """Divides the number of objects per page after a page exceeded the maximum size of a response."""
 OBJECT_VALUES: Final = 50_000
 """Maximum number of JSON values in an object that is decoded as a whole; decoding that many takes about 20 ms. An
-McpServer has a few hundred values. Of an object with more values, only a part is decoded (see EXCESS).
+McpServer has a few hundred values. Of an object with more values, only a part is decoded (see EXCESS_MEMBER).
 """
 HEAD_BYTES: Final = 16 << 10
 """Maximum size in bytes of the labels, and likewise of the status, that are decoded of an object with more than
 OBJECT_VALUES values."""
-EXCESS: Final = "fairlead.dev/excess"
+EXCESS_MEMBER: Final = "fairlead.dev/excess"
 """Member that is added to an object with more than OBJECT_VALUES values; it says what exceeds the limit. Such an object
 has no other members than its identifying metadata and its status.
 """
@@ -109,12 +109,12 @@ class _Listing(Sequence[T]):
     Unavailable.
     """
 
-    __slots__ = ("_items", "_model", "_what")
+    __slots__ = ("_action", "_items", "_model")
 
-    def __init__(self, items: Sequence[msgspec.Raw], model: type[T], what: str) -> None:
+    def __init__(self, items: Sequence[msgspec.Raw], model: type[T], action: str) -> None:
         self._items = items
         self._model = model
-        self._what = what
+        self._action = action
 
     def __repr__(self) -> str:
         return f"<_Listing of {len(self)}>"
@@ -128,8 +128,8 @@ class _Listing(Sequence[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
-            return _Listing(self._items[index], self._model, self._what)
-        return _decode_object(self._items[index], self._model, self._what)
+            return _Listing(self._items[index], self._model, self._action)
+        return _decode_object(self._items[index], self._model, self._action)
 
 
 class _Line(msgspec.Struct):
@@ -184,7 +184,7 @@ class Kube:
     """
 
     api: ApiClient
-    allowance: Allowance = always
+    allowance: Allowance = unlimited_allowance
     on_write: Callable[[str, Kind], None] = field(default=_count_nothing)
     answer_bytes: int = ANSWER_BYTES
     """Maximum size in bytes of one response; each page of a list is a response."""
@@ -208,8 +208,10 @@ class Kube:
 
     async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
         """Get an object, decoded as `model`. Raises NotFound."""
-        what = f"get {kind.display_name(namespace, name)}"
-        return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
+        action = f"get {kind.display_name(namespace, name)}"
+        return _decode(
+            await self._call(action, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, action
+        )
 
     async def labels(self, kind: Kind, namespace: str | None, name: str) -> Mapping[str, str]:
         """Labels of an object, by reading its metadata only. Raises NotFound."""
@@ -217,9 +219,9 @@ class Kube:
 
     async def metadata(self, kind: Kind, namespace: str | None, name: str) -> Json:
         """Metadata of an object, without its content. Raises NotFound."""
-        what, path = f"get {kind.display_name(namespace, name)}", kind.path(namespace, name)
-        answer = await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
-        return _decode(answer, Json, what).get("metadata") or {}
+        action, path = f"get {kind.display_name(namespace, name)}", kind.path(namespace, name)
+        answer = await self._call(action, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
+        return _decode(answer, Json, action).get("metadata") or {}
 
     async def allows(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""
@@ -237,20 +239,20 @@ class Kube:
         do not quote `spec`.
         """
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
-        what = f"create {kind.plural}"
-        return _decode(await self._call(what, ApiRequest("POST", kind.path(), body=body)), model, what)
+        action = f"create {kind.plural}"
+        return _decode(await self._call(action, ApiRequest("POST", kind.path(), body=body)), model, action)
 
     async def get_path(self, path: str) -> Json:
         """Get the JSON object at a path that does not belong to a kind, such as `/version`."""
-        what = f"get {path}"
-        return _decode(await self._call(what, ApiRequest("GET", path), READ_TIMEOUT), Json, what)
+        action = f"get {path}"
+        return _decode(await self._call(action, ApiRequest("GET", path), READ_TIMEOUT), Json, action)
 
     async def log(self, namespace: str, pod: str, container: str, *, lines: int, size: int, seconds: int) -> bytes:
         """Read the end of a container's log: at most `lines` lines and `size` bytes of the last `seconds` seconds."""
         limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
         query = [(name, str(value)) for name, value in limits.items()]
-        what, path = f"get {PODS.display_name(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
-        return await self._call(what, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
+        action, path = f"get {PODS.display_name(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
+        return await self._call(action, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
         """List all objects of all pages; also returns the resourceVersion to watch from.
@@ -284,9 +286,9 @@ class Kube:
             query.append(("continue", token))  # it includes the resourceVersion, which may not be set a second time
         elif cached:
             query.append(("resourceVersion", "0"))
-        what, path = f"list {scope}", scope.kind.path(scope.namespace)
-        data = await self._call(what, ApiRequest("GET", path, query), READ_TIMEOUT)
-        return _decode(data, _Page, what)
+        action, path = f"list {scope}", scope.kind.path(scope.namespace)
+        data = await self._call(action, ApiRequest("GET", path, query), READ_TIMEOUT)
+        return _decode(data, _Page, action)
 
     async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
         """Create an object. Raises Conflict if it exists."""
@@ -338,17 +340,17 @@ class Kube:
         query = [*scope.query(), ("watch", "true"), ("allowWatchBookmarks", "true")]
         query += [("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version)]
         limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=SILENCE_SECONDS)
-        what = f"watch {scope}"
-        with _connection_errors(what):
+        action = f"watch {scope}"
+        with _connection_errors(action):
             response = await self._send(ApiRequest("GET", scope.kind.path(scope.namespace), query), limits)
             try:
                 if response.status >= 400:
-                    raise error_for(response.status, await self._read_body(response, what), what)
+                    raise error_for(response.status, await self._read_body(response, action), action)
                 on_open()
                 while line := await response.content.readline():
-                    yield _event(line, scope.model, what)
+                    yield _event(line, scope.model, action)
             except LineTooLong:  # `readline` accepts at most twice the client's `read_bufsize`
-                raise Gone(f"cannot {what}: an event exceeds 4 MiB") from None
+                raise Gone(f"cannot {action}: an event exceeds 4 MiB") from None
             finally:
                 connection = response.connection
                 if connection is not None and connection.transport is not None:
@@ -357,43 +359,43 @@ class Kube:
 
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Send a write. Raises NotLeading if this process does not hold the lease, or loses it meanwhile."""
-        what = f"{verb} {kind.display_name(*target)}"
-        seconds = self._seconds_left(what)
+        action = f"{verb} {kind.display_name(*target)}"
+        seconds = self._seconds_left(action)
         self.on_write(verb, kind)
         request = request._replace(query=[*request.query, ("timeout", f"{seconds:.3f}s")])
         with fence(self.allowance):
             try:
-                data = await self._call(what, request, seconds)
+                data = await self._call(action, request, seconds)
             except Unavailable:
-                self._seconds_left(what)
+                self._seconds_left(action)
                 raise
-        return _decode_object(msgspec.Raw(data), Json, what)
+        return _decode_object(msgspec.Raw(data), Json, action)
 
-    def _seconds_left(self, what: str) -> float:
+    def _seconds_left(self, action: str) -> float:
         seconds = min(WRITE_TIMEOUT, self.allowance())
         if seconds <= 0:
-            raise NotLeading(f"cannot {what}: the write was not sent, because this operator is not the leader")
+            raise NotLeading(f"cannot {action}: the write was not sent, because this operator is not the leader")
         return seconds
 
-    async def _call(self, what: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
+    async def _call(self, action: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
         """Send a request and return the body of its response."""
         # asyncio's timeout: aiohttp's `total` loses a cancellation that arrives in the loop iteration of the timeout
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
-        with _connection_errors(what):
+        with _connection_errors(action):
             async with asyncio.timeout(timeout):
                 response = await self._send(request, limits)
-                data = await self._read_body(response, what)
+                data = await self._read_body(response, action)
         if response.status >= 400:
-            raise error_for(response.status, data, what)
+            raise error_for(response.status, data, action)
         return data
 
-    async def _read_body(self, response: aiohttp.ClientResponse, what: str) -> bytes:
+    async def _read_body(self, response: aiohttp.ClientResponse, action: str) -> bytes:
         data = bytearray()
         try:
             async for chunk in response.content.iter_any():
                 data += chunk
                 if len(data) > self.answer_bytes:
-                    raise AnswerTooLarge(f"cannot {what}: the response exceeds {self.answer_bytes} bytes")
+                    raise AnswerTooLarge(f"cannot {action}: the response exceeds {self.answer_bytes} bytes")
         except BaseException:
             response.close()  # a connection with unread data cannot be reused
             raise
@@ -415,13 +417,13 @@ class Kube:
 
 
 @contextmanager
-def _connection_errors(what: str) -> Iterator[None]:
+def _connection_errors(action: str) -> Iterator[None]:
     """Raise Unavailable for all errors of a connection, including errors of reading a rotated token."""
     try:
         yield
     except (TimeoutError, OSError, aiohttp.ClientError, ConfigException, ValueError) as error:
         cause = "no response in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        raise Unavailable(f"cannot {what}: {cause}") from error
+        raise Unavailable(f"cannot {action}: {cause}") from error
 
 
 def _with_proxy(configuration: Configuration) -> Configuration:
@@ -436,47 +438,47 @@ def _with_proxy(configuration: Configuration) -> Configuration:
     return configuration
 
 
-def _decode(data: bytes | msgspec.Raw, model: type[T], what: str) -> T:
+def _decode(data: bytes | msgspec.Raw, model: type[T], action: str) -> T:
     try:
         return msgspec.json.decode(data, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         # from None: the cause may contain the response, which may be a Secret
-        raise Unavailable(f"cannot {what}: the response cannot be decoded: {error}") from None
+        raise Unavailable(f"cannot {action}: the response cannot be decoded: {error}") from None
 
 
-def _decode_object(raw: msgspec.Raw, model: type[T], what: str) -> T:
+def _decode_object(raw: msgspec.Raw, model: type[T], action: str) -> T:
     """Decode an object of any size. An object with more than OBJECT_VALUES values is reduced to some of its metadata,
-    its status and EXCESS.
+    its status and EXCESS_MEMBER.
     """
     document = bytes(raw)
     excess = explain_cost(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
     if excess is None:
-        return _decode(raw, model, what)
-    head = _decode(raw, _ObjectHead, what)
+        return _decode(raw, model, action)
+    head = _decode(raw, _ObjectHead, action)
     if len(head.status) > HEAD_BYTES:
         head.status = _LEFT_OUT
     if len(head.metadata.labels) > HEAD_BYTES:
         head.metadata.labels = _LEFT_OUT
     members: Json = msgspec.json.decode(msgspec.json.encode(head))
     try:
-        return msgspec.convert({**members, EXCESS: excess}, model)
+        return msgspec.convert({**members, EXCESS_MEMBER: excess}, model)
     except msgspec.ValidationError as error:
-        raise Unavailable(f"cannot {what}: an object has {excess}: {error}") from None
+        raise Unavailable(f"cannot {action}: an object has {excess}: {error}") from None
 
 
 def bound_item(item: Json) -> Json:
     """Apply the limit OBJECT_VALUES to an object that another client has decoded: return it unchanged, or reduced to
-    some of its metadata, its status and EXCESS."""
+    some of its metadata, its status and EXCESS_MEMBER."""
     document = msgspec.json.encode(item)
     return item if len(document) <= OBJECT_VALUES else _decode_object(msgspec.Raw(document), Json, "read an object")
 
 
-def _event(line: bytes, model: type[T], what: str) -> WatchEvent[T]:
-    event = _decode(line, _Line, what)
-    head = _decode(event.object, _Head, what)
+def _event(line: bytes, model: type[T], action: str) -> WatchEvent[T]:
+    event = _decode(line, _Line, action)
+    head = _decode(event.object, _Head, action)
     if event.type == "ERROR":
-        raise error_for(head.code or 500, bytes(event.object), what)
-    item = None if event.type == "BOOKMARK" else _decode_object(event.object, model, what)
+        raise error_for(head.code or 500, bytes(event.object), action)
+    item = None if event.type == "BOOKMARK" else _decode_object(event.object, model, action)
     return WatchEvent(event.type, head.metadata.resource_version, item)
 
 

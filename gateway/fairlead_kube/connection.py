@@ -12,7 +12,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
-ON_THIS_MACHINE: Final = "without a cluster, `fairlead up` runs everything on this machine"
+LOCAL_ADVICE: Final = "without a cluster, `fairlead up` runs everything on this machine"
 
 
 class NoCluster(Exception):
@@ -20,13 +20,13 @@ class NoCluster(Exception):
 
 
 async def load_configuration(
-    kubeconfig: str | Path | None = None, *, otherwise: str = ON_THIS_MACHINE
+    kubeconfig: str | Path | None = None, *, local_advice: str = LOCAL_ADVICE
 ) -> Configuration:
     """Load the configuration from `kubeconfig`, else from `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount.
     Later requests read a rotated token again.
 
-    Raises NoCluster if there is no configuration. `otherwise` is the end of that error's message: what to do without a
-    cluster.
+    Raises NoCluster if there is no configuration. `local_advice` is the end of that error's message: what to do without
+    a cluster.
     """
     configuration = Configuration()
     path = str(kubeconfig or os.environ.get("KUBECONFIG", ""))
@@ -37,10 +37,10 @@ async def load_configuration(
             load_incluster_config(client_configuration=configuration)
         else:
             raise NoCluster(
-                f"no cluster to connect to: set KUBECONFIG, or put a kubeconfig at {DEFAULT_KUBECONFIG}; {otherwise}"
+                f"no cluster to connect to: set KUBECONFIG, or put a kubeconfig at {DEFAULT_KUBECONFIG}; {local_advice}"
             )
     except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
-        where = path or "the pod's ServiceAccount"
+        source = path or "the pod's ServiceAccount"
         details = " ".join(str(error).split())
-        raise NoCluster(f"{where} cannot be used to connect to a cluster: {details}") from error
+        raise NoCluster(f"{source} cannot be used to connect to a cluster: {details}") from error
     return configuration

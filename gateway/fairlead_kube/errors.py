@@ -110,7 +110,7 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 
 
 # For an apply with a value of the wrong type, the API server responds with 500 and no reason, as for internal errors.
-_UNREADABLE: Final = re.compile(r"failed to (create typed patch|convert (new|patch)) object")
+_UNREADABLE_OBJECT: Final = re.compile(r"failed to (create typed patch|convert (new|patch)) object")
 
 
 # Cause of the 403 for a new object in a namespace that is being deleted (`k8s.io/api/core/v1`).
@@ -132,8 +132,8 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def error_for(status: int, body: bytes, what: str) -> ApiError:
-    """Create the error for an HTTP status of at least 400. `what` is the verb and the resource. The message quotes a
+def error_for(status: int, body: bytes, action: str) -> ApiError:
+    """Create the error for an HTTP status of at least 400. `action` is the verb and the resource. The message quotes a
     `body` that is a `Status` object, and no other.
     """
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
@@ -143,13 +143,13 @@ def error_for(status: int, body: bytes, what: str) -> ApiError:
         status_object = _Status()
     if status_object.kind != "Status":
         status_object = _Status()
-    if status == 500 and not status_object.reason and _UNREADABLE.match(status_object.message):
+    if status == 500 and not status_object.reason and _UNREADABLE_OBJECT.match(status_object.message):
         kind = Invalid
     causes = (status_object.details and status_object.details.causes) or ()
     if kind is Forbidden and any(cause.reason == _NAMESPACE_TERMINATING for cause in causes):
         kind = NamespaceTerminating
     return kind(
-        f"cannot {what} ({status}){status_object.message and ': '}{status_object.message}",
+        f"cannot {action} ({status}){status_object.message and ': '}{status_object.message}",
         status=status,
         reason=status_object.reason,
     )

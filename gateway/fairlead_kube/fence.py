@@ -42,7 +42,7 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def always() -> float:
+def unlimited_allowance() -> float:
     """Allowance without a lease, which permits all writes."""
     return float("inf")
 
@@ -63,9 +63,9 @@ def guard(configuration: Configuration) -> Configuration:
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_chunk_sent.append(_before_chunk)
-    guarded = copy.copy(configuration)
-    guarded.trace_configs = [*(getattr(configuration, "trace_configs", None) or ()), trace]
-    return guarded
+    guarded_configuration = copy.copy(configuration)
+    guarded_configuration.trace_configs = [*(getattr(configuration, "trace_configs", None) or ()), trace]
+    return guarded_configuration
 
 
 async def _before_chunk(

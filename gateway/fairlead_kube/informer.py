@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Forbidden, Gone, Unavailable
-from fairlead_kube.resources import Scope, older
+from fairlead_kube.resources import Scope, is_older
 from fairlead_mcp.backoff import Backoff
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Informer(Generic[T]):
         self._random = random
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
-        self._listed = ""
+        self._list_version = ""
         """resourceVersion of the last list."""
         self._listed_at = 0.0
         """Time of the last list, by the event loop's clock."""
@@ -110,8 +110,8 @@ class Informer(Generic[T]):
         return self._store.delete(item) if type_ == "DELETED" else self._store.update(item)
 
     async def _list_and_watch(self) -> None:
-        overdue = asyncio.get_running_loop().time() - self._listed_at >= self._resync
-        if self._version is None or overdue:
+        is_overdue = asyncio.get_running_loop().time() - self._listed_at >= self._resync
+        if self._version is None or is_overdue:
             self._version = await self._list()
         async with aclosing(self._kube.watch(self._scope, self._version, self._on_contact)) as events:
             async for event in events:
@@ -132,21 +132,23 @@ class Informer(Generic[T]):
     async def _list(self, *, cached: bool = False) -> str:
         """List all objects into the store, and return the version to watch from."""
         objects, version = await self._kube.list(self._scope, cached=cached)
-        if cached and older(version, self._listed):
+        if cached and is_older(version, self._list_version):
             # either the cache of this API server lags behind that of another one, or etcd was restored from a backup;
             # an uncached list distinguishes the two cases
             objects, version = await self._kube.list(self._scope)
         self._on_contact()
         await _await_work(self._store.replace(objects, version))
-        self._listed = version
+        self._list_version = version
         self._listed_at = asyncio.get_running_loop().time()
         self.synced.set()
         return version
 
     def _log(self, error: ApiError) -> None:
-        outage = isinstance(error, Unavailable)
-        state = "unavailable" if outage else str(error)
-        if state == self._state_logged or (outage and self._watches):  # after an outage, a list shows what was missed
+        is_outage = isinstance(error, Unavailable)
+        state = "unavailable" if is_outage else str(error)
+        if state == self._state_logged or (
+            is_outage and self._watches
+        ):  # after an outage, a list shows what was missed
             return
         self._state_logged = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING

@@ -44,8 +44,8 @@ class Kind:
         namespace team`.
         """
         resource = f"{self.plural}/{subresource}" if subresource else self.plural
-        where = f"in namespace {namespace}" if self.namespaced and namespace else ""
-        return " ".join(word for word in (resource, name, where) if word)
+        location = f"in namespace {namespace}" if self.namespaced and namespace else ""
+        return " ".join(word for word in (resource, name, location) if word)
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ SELF_SUBJECT_REVIEWS: Final = Kind(
 TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
-def newer(version: str, than: str) -> bool:
+def is_newer(version: str, other: str) -> bool:
     """Whether one version of an object is newer than another.
 
     Resource versions of one kind are compared as numbers. If they are not numbers, any other version counts as newer.
     """
-    return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than
+    return int(version) > int(other) if version.isdigit() and other.isdigit() else version != other
 
 
-def older(version: str, than: str) -> bool:
+def is_older(version: str, other: str) -> bool:
     """Whether one version of an object is certainly older than another. False if they are not numbers."""
-    return version.isdigit() and than.isdigit() and int(version) < int(than)
+    return version.isdigit() and other.isdigit() and int(version) < int(other)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from fairlead_api.meta import ServerKey as ObjectKey
-from fairlead_kube.resources import Json, newer, older
+from fairlead_kube.resources import Json, is_newer, is_older
 
 V = TypeVar("V")
 
@@ -49,7 +49,7 @@ class ObjectStore(Generic[V]):
         self._entries: dict[ObjectKey, _StoredObject[V]] = {}
         self._deletions: OrderedDict[ObjectKey, str] = OrderedDict()
         """resourceVersions of deletions since the last list."""
-        self._listed = ""
+        self._list_version = ""
         """resourceVersion of the last list."""
 
     def __repr__(self) -> str:
@@ -87,31 +87,33 @@ class ObjectStore(Generic[V]):
         its versions are lower. A list from an API server's lagging cache would look the same, but informers do not
         pass on such a list.
         """
-        restored = older(version, self._listed)
+        is_restored = is_older(version, self._list_version)
         entries: dict[ObjectKey, _StoredObject[V]] = {}
         for item in objects:
             key, uid, item_version = _identity(item)
-            entry = None if restored or not item_version else self._entries.get(key)
-            same = entry is not None and (uid, item_version) == (entry.uid, entry.version)
-            entries[key] = entry if entry is not None and same else _StoredObject(uid, item_version, self._decode(item))
+            entry = None if is_restored or not item_version else self._entries.get(key)
+            is_same = entry is not None and (uid, item_version) == (entry.uid, entry.version)
+            entries[key] = (
+                entry if entry is not None and is_same else _StoredObject(uid, item_version, self._decode(item))
+            )
             await asyncio.sleep(0)
         self._replace(entries, version)
 
-    def _replace(self, listed: Mapping[ObjectKey, _StoredObject[V]], version: str) -> None:
-        restored = older(version, self._listed)
-        if restored:
+    def _replace(self, listed_objects: Mapping[ObjectKey, _StoredObject[V]], version: str) -> None:
+        is_restored = is_older(version, self._list_version)
+        if is_restored:
             self._deletions.clear()
             for key in list(self._entries):
-                self._drop(key, notify=key not in listed)
-        self._listed = ""  # a listed object exists, even if the previous list lacked it
-        for key, entry in listed.items():
+                self._drop(key, notify=key not in listed_objects)
+        self._list_version = ""  # a listed object exists, even if the previous list lacked it
+        for key, entry in listed_objects.items():
             self._set(key, entry.uid, entry.version, partial(_value, entry), notify=True)
         for key, entry in list(self._entries.items()):
-            if key not in listed and not older(version, entry.version):
+            if key not in listed_objects and not is_older(version, entry.version):
                 self._drop(key)
-        self._listed = version
+        self._list_version = version
         for key, deletion in list(self._deletions.items()):
-            if not older(version, deletion):
+            if not is_older(version, deletion):
                 del self._deletions[key]
 
     def update(self, item: Json) -> None:
@@ -130,7 +132,7 @@ class ObjectStore(Generic[V]):
         """
         key, version = key_of(item), item["metadata"].get("resourceVersion", "")
         entry = self._entries.get(key)
-        if entry is not None and older(version, entry.version):
+        if entry is not None and is_older(version, entry.version):
             return
         self._record_deletion(key, version)
         self._drop(key)
@@ -141,22 +143,30 @@ class ObjectStore(Generic[V]):
         self._entries.pop(key, None)
 
     def _set(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, notify: bool) -> None:
-        previous = self._entries.get(key)
-        if previous is not None:
-            if older(version, previous.version) or (version and (uid, version) == (previous.uid, previous.version)):
+        previous_entry = self._entries.get(key)
+        if previous_entry is not None:
+            if is_older(version, previous_entry.version) or (
+                version and (uid, version) == (previous_entry.uid, previous_entry.version)
+            ):
                 return
-        elif older(version, self._listed) or (key in self._deletions and not newer(version, self._deletions[key])):
+        elif is_older(version, self._list_version) or (
+            key in self._deletions and not is_newer(version, self._deletions[key])
+        ):
             return
-        before = previous.value if previous is not None else None
-        after = decode()
-        self._entries[key] = _StoredObject(uid, version, after)
+        old_value = previous_entry.value if previous_entry is not None else None
+        new_value = decode()
+        self._entries[key] = _StoredObject(uid, version, new_value)
         self._deletions.pop(key, None)
-        if notify and before != after:
-            self._on_change(key, before, after)
+        if notify and old_value != new_value:
+            self._on_change(key, old_value, new_value)
 
     def _record_deletion(self, key: ObjectKey, version: str) -> None:
         """Store the version of a deletion, so that older versions of the object are ignored."""
-        if version and not older(version, self._listed) and not older(version, self._deletions.get(key, "")):
+        if (
+            version
+            and not is_older(version, self._list_version)
+            and not is_older(version, self._deletions.get(key, ""))
+        ):
             self._deletions[key] = version
             self._deletions.move_to_end(key)
             if len(self._deletions) > MAX_DELETIONS:

@@ -114,21 +114,21 @@ class Problem(Exception):
         self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **members)
         self.headers: dict[str, str] = {}
         """Additional headers of the response."""
-        self.missing = ""
+        self.missing_name = ""
         """Name of the unknown tool or server, for UNKNOWN_TOOL and UNKNOWN_SERVER."""
 
 
 def unknown_tool(name: str, similar_name: str | None) -> Problem:
     """Problem about an unknown tool, with the name that was probably meant."""
     problem = Problem(UNKNOWN_TOOL, names.unknown_tool(name, similar_name), did_you_mean=similar_name)
-    problem.missing = name
+    problem.missing_name = name
     return problem
 
 
 def unknown_server(name: str, detail: str, existing: tuple[str, ...]) -> Problem:
     """Problem about an unknown server, with the names of existing servers."""
     problem = Problem(UNKNOWN_SERVER, detail, existing=existing)
-    problem.missing = name
+    problem.missing_name = name
     return problem
 
 

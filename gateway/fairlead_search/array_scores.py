@@ -12,14 +12,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead_search.lexicon import WEIGHT, lexicon
+from fairlead_search.lexicon import RELATED_WEIGHT, lexicon
 from fairlead_search.term_scores import MAX_CACHED_TERMS, TermTable, term
 
 Rows = NDArray[Any]
 """Array of row numbers, or array with one value per row. Each row stands for one tool, in the order of the tools'
 keys.
 """
-NOTHING: Final[tuple[Rows, Rows]] = (np.zeros(0, np.int32), np.zeros(0))
+NO_WEIGHTS: Final[tuple[Rows, Rows]] = (np.zeros(0, np.int32), np.zeros(0))
 
 
 class ArrayScores:
@@ -40,11 +40,11 @@ class ArrayScores:
             scores[rows] += weights
         if allowed_keys is not None:
             scores = self._restrict(scores, allowed_keys)
-        matching = np.flatnonzero(scores)
-        if len(matching) > limit > 0:
-            least = np.partition(scores[matching], len(matching) - limit)[len(matching) - limit]
-            matching = matching[scores[matching] >= least]
-        order = matching[np.argsort(-scores[matching], kind="stable")][:limit]
+        matching_rows = np.flatnonzero(scores)
+        if len(matching_rows) > limit > 0:
+            threshold = np.partition(scores[matching_rows], len(matching_rows) - limit)[len(matching_rows) - limit]
+            matching_rows = matching_rows[scores[matching_rows] >= threshold]
+        order = matching_rows[np.argsort(-scores[matching_rows], kind="stable")][:limit]
         return [(self._keys[row], float(scores[row])) for row in order]
 
     def _restrict(self, scores: Rows, allowed_keys: Collection[str]) -> Rows:
@@ -56,14 +56,16 @@ class ArrayScores:
 
     def _weights_of(self, word: str) -> tuple[Rows, Rows]:
         """Weights of a term per tool: the best weight of the term itself and of its related words."""
-        stored = self._weights.get(word)
-        if stored is not None:
-            return stored
+        cached_weights = self._weights.get(word)
+        if cached_weights is not None:
+            return cached_weights
         best = self._bm25(word, 1.0)
-        related = [self._bm25(other, WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings]
-        if related:
+        related_weights = [
+            self._bm25(other, RELATED_WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings
+        ]
+        if related_weights:
             maxima = np.zeros(len(self._keys))
-            for rows, weights in (best, *related):
+            for rows, weights in (best, *related_weights):
                 maxima[rows] = np.maximum(maxima[rows], weights)
             rows = np.flatnonzero(maxima).astype(np.int32)
             best = rows, maxima[rows]
@@ -73,10 +75,10 @@ class ArrayScores:
         return best
 
     def _bm25(self, word: str, share: float) -> tuple[Rows, Rows]:
-        holders = self._table.postings.get(word)
-        if not holders:
-            return NOTHING
-        factors = term(self._table, len(holders), share)
-        rows = np.fromiter(map(self._rows.__getitem__, holders), np.int32, len(holders))
-        times = np.fromiter(holders.values(), np.float64, len(holders))
-        return rows, factors.top * times / (times + factors.base + factors.slope * self._lengths[rows])
+        occurrences = self._table.postings.get(word)
+        if not occurrences:
+            return NO_WEIGHTS
+        factors = term(self._table, len(occurrences), share)
+        rows = np.fromiter(map(self._rows.__getitem__, occurrences), np.int32, len(occurrences))
+        counts = np.fromiter(occurrences.values(), np.float64, len(occurrences))
+        return rows, factors.top * counts / (counts + factors.base + factors.slope * self._lengths[rows])

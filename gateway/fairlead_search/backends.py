@@ -29,22 +29,22 @@ class Backends:
         """Use the backend of a folder. Memory is used if `folder` is empty or cannot be opened. Returns whether the
         backend was replaced.
         """
-        waits = bool(self.fault) and self._clock() - self._failed_at < RETRY_SECONDS
-        if folder == self._folder and (not self.fault or waits):
+        is_waiting = bool(self.fault) and self._clock() - self._failed_at < RETRY_SECONDS
+        if folder == self._folder and (not self.fault or is_waiting):
             return False
-        again = folder == self._folder
+        is_retry = folder == self._folder
         self._folder = folder
         try:
-            opened = _open(folder, again=again)
+            backend = _open(folder, is_retry=is_retry)
         except BackendFault as error:
             self._on_failure(error)
-            if again:
+            if is_retry:
                 return False
-            opened = MemoryBackend()
+            backend = MemoryBackend()
         else:
             self.fault = ""
         self.current.close()
-        self.current = opened
+        self.current = backend
         return True
 
     def fail(self, error: BackendFault) -> None:
@@ -59,9 +59,9 @@ class Backends:
         log.error("%s; the folder is tried again in %.0f s", self.fault, RETRY_SECONDS)
 
 
-def _open(folder: str, *, again: bool) -> SearchBackend:
-    """Open the backend of a folder, or a backend in memory if `folder` is empty. `again`: do not wait for the lock of
-    another process. Raises BackendFault.
+def _open(folder: str, *, is_retry: bool) -> SearchBackend:
+    """Open the backend of a folder, or a backend in memory if `folder` is empty. `is_retry`: do not wait for the lock
+    of another process. Raises BackendFault.
     """
     if not folder:
         return MemoryBackend()
@@ -70,4 +70,4 @@ def _open(folder: str, *, again: bool) -> SearchBackend:
         from fairlead_search.lance_vectors import LOCK_SECONDS
     except ImportError as error:
         raise BackendFault(f"the extra `lancedb` cannot be loaded: {error}") from error
-    return LanceBackend(folder, 0.0 if again else LOCK_SECONDS)
+    return LanceBackend(folder, 0.0 if is_retry else LOCK_SECONDS)

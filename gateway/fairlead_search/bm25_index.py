@@ -14,7 +14,7 @@ from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 
-MANY: Final = 512
+MIN_NUMPY_TOOLS: Final = 512
 """Minimum number of tools for which scoring with numpy is faster, including the time to import numpy."""
 
 
@@ -36,7 +36,7 @@ class Bm25Index:
         self._scores: TermScores | None = None
         for key, terms in self._counts.items():
             self._insert(key, terms)
-        self._total = sum(self._lengths.values())
+        self._total_length = sum(self._lengths.values())
 
     @classmethod
     def of(cls, records: Iterable[IndexedTool]) -> Bm25Index:
@@ -50,32 +50,32 @@ class Bm25Index:
         """Keys of all tools."""
         return self._counts.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> Bm25Index:
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> Bm25Index:
         """Derive an index with some tools added and others removed. The time depends on the number of changed tools,
         except for a shallow copy of the table of terms.
         """
-        new = Bm25Index({})
-        new._counts = dict(self._counts)
-        new._postings = dict(self._postings)
-        new._lengths = dict(self._lengths)
-        new._total = self._total
-        copied: set[str] = set()
-        for key in removed:
-            new._remove(key, copied)
-        for record in added:
-            new._remove(record.key, copied)
+        derived = Bm25Index({})
+        derived._counts = dict(self._counts)
+        derived._postings = dict(self._postings)
+        derived._lengths = dict(self._lengths)
+        derived._total_length = self._total_length
+        copied_terms: set[str] = set()
+        for key in removed_keys:
+            derived._remove(key, copied_terms)
+        for record in added_tools:
+            derived._remove(record.key, copied_terms)
             terms = record.counts()
-            new._counts[record.key] = terms
+            derived._counts[record.key] = terms
             for term in terms:
-                new._copy_postings(term, copied)
-            new._insert(record.key, terms)
-            new._total += new._lengths[record.key]
-        return new
+                derived._copy_postings(term, copied_terms)
+            derived._insert(record.key, terms)
+            derived._total_length += derived._lengths[record.key]
+        return derived
 
     def search(self, query: str, limit: int, allowed_keys: Collection[str] | None = None) -> list[Hit]:
         """At most `limit` matching tools, best first. `allowed_keys` restricts the search to some tools."""
         if self._scores is None:
-            self._scores = scores_of(TermTable(self._postings, self._lengths, self._total))
+            self._scores = scores_of(TermTable(self._postings, self._lengths, self._total_length))
         return [Hit(key, score) for key, score in self._scores.best(query_terms(query), limit, allowed_keys)]
 
     def _insert(self, key: str, counts: Counter[str]) -> None:
@@ -83,25 +83,25 @@ class Bm25Index:
         for term, times in counts.items():
             self._postings.setdefault(term, {})[key] = times
 
-    def _remove(self, key: str, copied: set[str]) -> None:
+    def _remove(self, key: str, copied_terms: set[str]) -> None:
         counts = self._counts.pop(key, None)
         if counts is None:
             return
-        self._total -= self._lengths.pop(key)
+        self._total_length -= self._lengths.pop(key)
         for term in counts:
-            self._copy_postings(term, copied)
+            self._copy_postings(term, copied_terms)
             del self._postings[term][key]
 
-    def _copy_postings(self, term: str, copied: set[str]) -> None:
+    def _copy_postings(self, term: str, copied_terms: set[str]) -> None:
         """Copy the postings of a term before they are changed, because the original index shares them."""
-        if term not in copied:
-            copied.add(term)
+        if term not in copied_terms:
+            copied_terms.add(term)
             self._postings[term] = dict(self._postings.get(term, ()))
 
 
 def scores_of(table: TermTable) -> TermScores:
     """Create the implementation of `TermScores` that is faster for the number of tools in `table`."""
-    if len(table.lengths) < MANY or not _has_numpy():
+    if len(table.lengths) < MIN_NUMPY_TOOLS or not _has_numpy():
         return DictScores(table)
     from fairlead_search.array_scores import ArrayScores
 

@@ -12,10 +12,10 @@ import msgspec
 from fairlead_search.index_cache import NewTool
 from fairlead_search.indexed_tool import vector_key
 
-NEEDED: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
+ENCODER_MODULES: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
 """Modules that the built-in encoder needs."""
-NEEDED_BY_ENDPOINTS: Final = ("numpy",)
-NEEDED_ON_DISK: Final = ("numpy", "lancedb", "pyarrow")
+ENDPOINT_MODULES: Final = ("numpy",)
+DISK_MODULES: Final = ("numpy", "lancedb", "pyarrow")
 
 
 class EmbeddingConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class EmbedRequest(msgspec.Struct, frozen=True):
     """The endpoint to use; None for the built-in encoder."""
 
 
-class Embedded(msgspec.Struct, frozen=True):
+class EmbedResult(msgspec.Struct, frozen=True):
     """Vectors in the format `vectors.WIRE`, in the order of the texts."""
 
     vectors: list[bytes]
@@ -68,18 +68,18 @@ def vector_text(tool: NewTool, model: str, dimensions: int) -> VectorText:
     return VectorText(vector_key(model, dimensions, (whole, name)), whole, name)
 
 
-def missing_modules(needed: Sequence[str] = NEEDED) -> list[str]:
+def missing_modules(needed: Sequence[str] = ENCODER_MODULES) -> list[str]:
     """Those modules in `needed` that are not installed."""
     return [name for name in needed if find_spec(name) is None]
 
 
-def embed(texts: Sequence[VectorText]) -> Embedded:
-    """Compute vectors with the built-in encoder. Raises ModuleNotFoundError if a module of `NEEDED` is missing."""
+def embed(texts: Sequence[VectorText]) -> EmbedResult:
+    """Compute vectors with the built-in encoder. Raises ModuleNotFoundError if one of `ENCODER_MODULES` is missing."""
     from fairlead_search.encoder import encoder
     from fairlead_search.hybrid_ranking import tool_vectors
     from fairlead_search.vectors import encode
 
-    began, worked = time.perf_counter(), time.thread_time()
-    rows = encoder().encode([text for each in texts for text in (each.whole, each.name)])
-    share = (time.thread_time() - worked) / max(time.perf_counter() - began, 1e-6)
-    return Embedded([encode(vector) for vector in tool_vectors(rows[0::2], rows[1::2])], min(share, 1.0))
+    began, worked_s = time.perf_counter(), time.thread_time()
+    rows = encoder().encode([part for text in texts for part in (text.whole, text.name)])
+    share = (time.thread_time() - worked_s) / max(time.perf_counter() - began, 1e-6)
+    return EmbedResult([encode(vector) for vector in tool_vectors(rows[0::2], rows[1::2])], min(share, 1.0))

@@ -63,15 +63,18 @@ def understands(query: str) -> bool:
     """Whether the model supports the script of a query. The model's vocabulary is English, with only a few single
     characters of Chinese, Japanese and Korean.
     """
-    foreign = sum(map(len, CJK.findall(query)))
-    return foreign * 2 < sum(map(str.isalnum, query)) or not foreign
+    cjk_characters = sum(map(len, CJK.findall(query)))
+    return cjk_characters * 2 < sum(map(str.isalnum, query)) or not cjk_characters
 
 
 def encode_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
     """Vector per query, from the cache `query_vectors` if possible; None if the model does not support the script."""
-    usable = [query for query in queries if understands(query)]
-    lacking = query_vectors.missing_from_cache(usable)
-    new = encoder().encode(lacking) if lacking else ()
-    encoded = query_vectors.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, new, strict=True)})
-    vectors = dict(zip(usable, encoded, strict=True))
+    supported_queries = [query for query in queries if understands(query)]
+    uncached_queries = query_vectors.missing_from_cache(supported_queries)
+    new_vectors = encoder().encode(uncached_queries) if uncached_queries else ()
+    encoded = query_vectors.take(
+        supported_queries,
+        {query: vector.tobytes() for query, vector in zip(uncached_queries, new_vectors, strict=True)},
+    )
+    vectors = dict(zip(supported_queries, encoded, strict=True))
     return [np.frombuffer(vectors[query], np.float32) if query in vectors else None for query in queries]

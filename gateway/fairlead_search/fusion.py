@@ -25,13 +25,13 @@ def fuse(
     cosines of the candidates of both rankings. `share`: weight of cosines. A key without a cosine is ranked by words
     only.
     """
-    most = max(words.values(), default=0.0) or 1.0
-    least = min(cosines.values(), default=0.0)
-    span = max(cosines.values(), default=0.0) - least or 1.0
+    max_score = max(words.values(), default=0.0) or 1.0
+    min_cosine = min(cosines.values(), default=0.0)
+    span = max(cosines.values(), default=0.0) - min_cosine or 1.0
     scores = {}
     for key in {**words, **cosines}:
-        by_words = words.get(key, 0.0) / most
+        word_score = words.get(key, 0.0) / max_score
         cosine = cosines.get(key)
-        by_vector = by_words if cosine is None else (cosine - least) / span
-        scores[key] = share * by_vector + (1 - share) * by_words
+        vector_score = word_score if cosine is None else (cosine - min_cosine) / span
+        scores[key] = share * vector_score + (1 - share) * word_score
     return nsmallest(limit, scores.items(), key=lambda pair: (-pair[1], pair[0]))

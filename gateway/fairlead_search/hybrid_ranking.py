@@ -54,21 +54,23 @@ class VectorView:
     ) -> list[Hit]:
         """Search by words and by vector, and merge both rankings. `allowed_keys` restricts the search to some tools."""
         self._read()
-        by_words = {hit.key: hit.score for hit in words.search(query, DEPTH, allowed_keys)}
+        word_scores = {hit.key: hit.score for hit in words.search(query, DEPTH, allowed_keys)}
         all_cosines = self._store.cosines(vector, self._rows)
         if allowed_keys is None:
             candidates = largest_cosines(all_cosines, DEPTH)
         else:
-            allowed = np.array([row for key in allowed_keys if (row := self._indexes.get(key)) is not None], np.int64)
-            candidates = allowed[largest_cosines(all_cosines[allowed], DEPTH)]
+            allowed_indexes = np.array(
+                [row for key in allowed_keys if (row := self._indexes.get(key)) is not None], np.int64
+            )
+            candidates = allowed_indexes[largest_cosines(all_cosines[allowed_indexes], DEPTH)]
         cosines = {self._tools[index]: float(all_cosines[index]) for index in candidates}
-        for key in by_words:
+        for key in word_scores:
             if key not in cosines and key in self._indexes:
                 cosines[key] = float(all_cosines[self._indexes[key]])
-        return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]
+        return [Hit(key, score) for key, score in fuse(word_scores, cosines, limit)]
 
 
-def tool_vectors(whole: Matrix, names: Matrix) -> Matrix:
+def tool_vectors(text_vectors: Matrix, name_vectors: Matrix) -> Matrix:
     """Compute vectors of tools from the vectors of their whole texts and names, one row per tool."""
-    mixed: Matrix = (1 - NAME_SHARE) * whole + NAME_SHARE * names
+    mixed: Matrix = (1 - NAME_SHARE) * text_vectors + NAME_SHARE * name_vectors
     return mixed

@@ -127,16 +127,16 @@ class IndexedCatalogs:
         self._limit = limit
         self._backends = Backends(clock)
         self._indices: OrderedDict[str, SearchIndex] = OrderedDict()
-        self._encoded = QueryVectors()
+        self._query_vectors = QueryVectors()
 
-    def put(self, new: NewVectors) -> int:
+    def put(self, new_vectors: NewVectors) -> int:
         """Store vectors and return the number of all stored vectors."""
 
         def store() -> int:
-            self._put(new.vectors)
+            self._put(new_vectors.vectors)
             return len(self._backends.current)
 
-        return self._run(new.folder, store)
+        return self._run(new_vectors.folder, store)
 
     def read_stored(self, request: StoredRequest) -> StoredVectors:
         """Read the requested vectors that the folder has stored."""
@@ -183,7 +183,7 @@ class IndexedCatalogs:
         self._cache(request.catalog, index)
         self._put({tool.key: tool.vector for tool in request.added if tool.vector is not None})
         allowed_keys = None if request.allowed_keys is None else frozenset(request.allowed_keys)
-        vectors = _vectors(request, self._encoded) if index.ranks_by_vectors else [None] * len(request.queries)
+        vectors = _vectors(request, self._query_vectors) if index.ranks_by_vectors else [None] * len(request.queries)
         hits = [
             index.search(query, vector, request.limit, allowed_keys)
             for query, vector in zip(request.queries, vectors, strict=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
     from fairlead_search.hybrid_ranking import VectorView
     from fairlead_search.vectors import Matrix, VectorStore
 
-LEAST_SWEPT: Final = 4096
+MIN_SWEPT_VECTORS: Final = 4096
 """Number of stored vectors up to which unused vectors stay stored, because a new catalog may use them soon."""
 
 
@@ -52,7 +52,7 @@ class SearchIndex(Protocol):
         """Keys of all tools."""
         ...
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> SearchIndex:
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> SearchIndex:
         """Derive an index with some tools added and others removed."""
         ...
 
@@ -84,7 +84,7 @@ class SearchBackend(Protocol):
         """Vectors that were stored before a restart, by the key of the texts that they were computed from."""
         ...
 
-    def sweep(self, used: Callable[[], Collection[str]]) -> None:
+    def sweep(self, used_keys: Callable[[], Collection[str]]) -> None:
         """If there are too many vectors, drop the vectors of tools that are not in `used()`."""
         ...
 
@@ -115,9 +115,13 @@ class MemoryBackend:
     def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
         return {}
 
-    def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop unused vectors if they outnumber the used vectors, and if more than `LEAST_SWEPT` vectors are stored."""
-        if self._store is not None and len(self._store) > LEAST_SWEPT and len(self._store) > 2 * len(keys := used()):
+    def sweep(self, used_keys: Callable[[], Collection[str]]) -> None:
+        """Drop unused vectors if they outnumber the used vectors and more than `MIN_SWEPT_VECTORS` are stored."""
+        if (
+            self._store is not None
+            and len(self._store) > MIN_SWEPT_VECTORS
+            and len(self._store) > 2 * len(keys := used_keys())
+        ):
             self._store.keep(keys)
 
     def close(self) -> None:
@@ -160,8 +164,8 @@ class MemoryIndex:
     def keys(self) -> KeysView[str]:
         return self._words.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> MemoryIndex:
-        return MemoryIndex(self._backend, self._words.with_changes(added, removed))
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> MemoryIndex:
+        return MemoryIndex(self._backend, self._words.with_changes(added_tools, removed_keys))
 
     def search(
         self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None

@@ -21,11 +21,11 @@ from fairlead_search.vectors import Matrix
 class LanceBackend:
     """`SearchBackend` of a folder. All methods but `index` and `len` raise BackendFault."""
 
-    def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. `most`: number of vectors above which unused vectors are dropped. `patience`: seconds to
-        wait for another process to release the folder. Raises BackendFault, also after that time.
+    def __init__(self, folder: str, lock_timeout_s: float = LOCK_SECONDS, max_rows: int = MAX_ROWS) -> None:
+        """Open the folder. `max_rows`: number of vectors above which unused vectors are dropped. `lock_timeout_s`:
+        seconds to wait for another process to release the folder. Raises BackendFault, also after that time.
         """
-        self.vectors = LanceVectors(folder, patience, most)
+        self.vectors = LanceVectors(folder, lock_timeout_s, max_rows)
         self.texts: dict[str, str] = {}
         """By key of a tool: key of the texts that its vector was computed from."""
         self.version = 0
@@ -45,8 +45,8 @@ class LanceBackend:
     def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
         return self.vectors.get(texts)
 
-    def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        self.vectors.sweep(lambda: self._texts_of(used()))
+    def sweep(self, used_keys: Callable[[], Collection[str]]) -> None:
+        self.vectors.sweep(lambda: self._texts_of(used_keys()))
 
     def _texts_of(self, tools: Collection[str]) -> set[str]:
         self.texts = {tool: text for tool, text in self.texts.items() if tool in tools}
@@ -99,8 +99,8 @@ class LanceIndex:
     def keys(self) -> KeysView[str]:
         return self._words.keys()
 
-    def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> LanceIndex:
-        return LanceIndex(self._backend, self._words.with_changes(added, removed))
+    def with_changes(self, added_tools: Iterable[IndexedTool], removed_keys: Iterable[str]) -> LanceIndex:
+        return LanceIndex(self._backend, self._words.with_changes(added_tools, removed_keys))
 
     def search(
         self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None
@@ -108,17 +108,17 @@ class LanceIndex:
         if vector is None:
             return self._words.search(query, limit, allowed_keys)
         self._refresh()
-        by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, allowed_keys)}
+        word_scores = {hit.key: hit.score for hit in self._words.search(query, DEPTH, allowed_keys)}
         vectors, numbers = self._backend.vectors, self._vector_of_tool
         if allowed_keys is None:
-            allowed: Collection[int] = self._tools_of_vector.keys()
+            allowed_numbers: Collection[int] = self._tools_of_vector.keys()
         else:
-            allowed = {numbers[key] for key in allowed_keys if key in numbers}
-        near = vectors.nearest(vector, allowed, DEPTH)
-        others = {numbers[key] for key in by_words if key in numbers} - near.keys()
-        cosines = {key: cosine for number, cosine in near.items() for key in self._tools_of_vector[number]}
+            allowed_numbers = {numbers[key] for key in allowed_keys if key in numbers}
+        nearest_cosines = vectors.nearest(vector, allowed_numbers, DEPTH)
+        other_numbers = {numbers[key] for key in word_scores if key in numbers} - nearest_cosines.keys()
+        cosines = {key: cosine for number, cosine in nearest_cosines.items() for key in self._tools_of_vector[number]}
         if allowed_keys is not None:
             cosines = {key: cosine for key, cosine in cosines.items() if key in allowed_keys}
-        far = vectors.cosines(vector, others)
-        cosines |= {key: far[numbers[key]] for key in by_words if numbers.get(key) in far}
-        return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]
+        other_cosines = vectors.cosines(vector, other_numbers)
+        cosines |= {key: other_cosines[numbers[key]] for key in word_scores if numbers.get(key) in other_cosines}
+        return [Hit(key, score) for key, score in fuse(word_scores, cosines, limit)]

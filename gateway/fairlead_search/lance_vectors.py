@@ -34,7 +34,7 @@ WRITES: Final = 20
 LOCK_SECONDS: Final = 2.0
 """Seconds to wait for the lock of a folder, so that a process that is being replaced can release the lock."""
 LOCK_FILE: Final = "fairlead.lock"
-NAME: Final = "vectors_"
+TABLE_PREFIX: Final = "vectors_"
 """Prefix of table names, which end with the number of dimensions."""
 FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
 """Errors of LanceDB for a full disk or a damaged file."""
@@ -43,19 +43,19 @@ FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
 class LanceVectors:
     """Table of vectors that all have length 1 and the same number of dimensions."""
 
-    def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Open the folder. `most`: number of vectors above which unused vectors are dropped. `patience`: seconds to
-        wait for another process to release the folder.
+    def __init__(self, folder: str, lock_timeout_s: float = LOCK_SECONDS, max_rows: int = MAX_ROWS) -> None:
+        """Open the folder. `max_rows`: number of vectors above which unused vectors are dropped. `lock_timeout_s`:
+        seconds to wait for another process to release the folder.
 
         Raises BackendFault if the folder cannot be used or is not released within that time.
         """
         self.folder = folder
-        self._most = most
+        self._max_rows = max_rows
         self.numbers: dict[str, int] = {}
         """Numbers of the vectors by the key of their texts."""
         self._table: Any = None
         self._dimensions = 0
-        self._next = 0
+        self._next_number = 0
         """Number that the next new vector gets."""
         self._writes = 0
         """Number of writes so far, which decides when files are compacted."""
@@ -63,7 +63,7 @@ class LanceVectors:
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
         try:
-            self._take_lock(patience)
+            self._take_lock(lock_timeout_s)
             with self._as_backend_fault("cannot be read"):
                 self._database = lancedb.connect(folder)
                 self._read()
@@ -71,8 +71,8 @@ class LanceVectors:
             self.close()
             raise
 
-    def _take_lock(self, patience: float) -> None:
-        end = time.monotonic() + patience
+    def _take_lock(self, lock_timeout_s: float) -> None:
+        end = time.monotonic() + lock_timeout_s
         while True:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,16 +92,16 @@ class LanceVectors:
                 return
 
     def _read(self) -> None:
-        names = [name for name in self._names() if name.startswith(NAME)]
+        names = [name for name in self._names() if name.startswith(TABLE_PREFIX)]
         if not names:
             return
         self._table = self._database.open_table(names[0])
-        self._dimensions = int(names[0].removeprefix(NAME))
+        self._dimensions = int(names[0].removeprefix(TABLE_PREFIX))
         count = self._table.count_rows()
         if count:
             table = self._table.search().select(["id", "number"]).limit(count).to_arrow()
             self.numbers = dict(zip(table["id"].to_pylist(), table["number"].to_pylist(), strict=True))
-            self._next = max(self.numbers.values()) + 1
+            self._next_number = max(self.numbers.values()) + 1
 
     def _names(self) -> Sequence[str]:
         tables: Sequence[str] = self._database.list_tables().tables
@@ -114,35 +114,37 @@ class LanceVectors:
         """Add new vectors in the format `vectors.WIRE`. If the new vectors have another number of dimensions than the
         stored vectors, the stored vectors come from another model and are dropped. Raises BackendFault.
         """
-        new = {key: decode(raw) for key, raw in vectors.items()}
-        if not new:
+        new_vectors = {key: decode(raw) for key, raw in vectors.items()}
+        if not new_vectors:
             return
-        sizes = {len(vector) for vector in new.values()}
+        sizes = {len(vector) for vector in new_vectors.values()}
         dimensions = sizes.pop()
         if sizes:
             raise BackendFault(f"vectors with {dimensions} and with {sizes.pop()} dimensions cannot be mixed")
         with self._as_backend_fault("cannot be written"):
             if dimensions != self._dimensions:
                 self._create_table(dimensions)
-            new = {key: vector for key, vector in new.items() if key not in self.numbers}
-            if new:
-                self._write(new)
+            new_vectors = {key: vector for key, vector in new_vectors.items() if key not in self.numbers}
+            if new_vectors:
+                self._write(new_vectors)
 
     def _create_table(self, dimensions: int) -> None:
         for name in self._names():
             self._database.drop_table(name)
         vector = pa.list_(pa.float32(), dimensions)
         schema = pa.schema([("id", pa.string()), ("number", pa.int64()), ("vector", vector)])
-        self._table = self._database.create_table(f"{NAME}{dimensions}", schema=schema)
+        self._table = self._database.create_table(f"{TABLE_PREFIX}{dimensions}", schema=schema)
         self._dimensions = dimensions
         self.numbers = {}
 
-    def _write(self, new: Mapping[str, Matrix]) -> None:
-        numbers = dict(zip(new, range(self._next, self._next + len(new)), strict=True))
-        values = pa.array(np.concatenate([*new.values()]), pa.float32())
+    def _write(self, new_vectors: Mapping[str, Matrix]) -> None:
+        numbers = dict(zip(new_vectors, range(self._next_number, self._next_number + len(new_vectors)), strict=True))
+        values = pa.array(np.concatenate([*new_vectors.values()]), pa.float32())
         rows = pa.FixedSizeListArray.from_arrays(values, self._dimensions)
-        self._table.add(pa.table({"id": [*new], "number": pa.array(numbers.values(), pa.int64()), "vector": rows}))
-        self._next += len(new)
+        self._table.add(
+            pa.table({"id": [*new_vectors], "number": pa.array(numbers.values(), pa.int64()), "vector": rows})
+        )
+        self._next_number += len(new_vectors)
         self.numbers.update(numbers)
         self._count_write()
 
@@ -179,8 +181,8 @@ class LanceVectors:
                 query_builder = query_builder.where(condition("number", runs), prefilter=True)
             table = query_builder.select(["number", "_distance"]).limit(depth).to_arrow()
         pairs = zip(table["number"].to_pylist(), table["_distance"].to_pylist(), strict=True)
-        near = [(number, 1 - distance) for number, distance in pairs if depth == limit or number in numbers]
-        return dict(near[:limit])
+        nearest_pairs = [(number, 1 - distance) for number, distance in pairs if depth == limit or number in numbers]
+        return dict(nearest_pairs[:limit])
 
     def cosines(self, query: Matrix, numbers: Collection[int]) -> dict[int, float]:
         """Cosines of a query (length 1) with the vectors in `numbers`, which should be few. Raises BackendFault."""
@@ -199,15 +201,15 @@ class LanceVectors:
             rows: Matrix = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
             return table["number"].to_pylist(), rows
 
-    def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """If more than `most` vectors are stored, drop the vectors whose texts' keys are not in `used()`. Raises
-        BackendFault.
+    def sweep(self, used_keys: Callable[[], Collection[str]]) -> None:
+        """If more than `max_rows` vectors are stored, drop the vectors whose texts' keys are not in `used_keys()`.
+        Raises BackendFault.
         """
-        if len(self.numbers) <= self._most:
+        if len(self.numbers) <= self._max_rows:
             return
-        keys_in_use = set(used())
-        gone = [number for key, number in self.numbers.items() if key not in keys_in_use]
-        runs = ranges(gone)
+        keys_in_use = set(used_keys())
+        unused_numbers = [number for key, number in self.numbers.items() if key not in keys_in_use]
+        runs = ranges(unused_numbers)
         with self._as_backend_fault("cannot be written"):
             for first in range(0, len(runs), MAX_PARTS):
                 self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
@@ -219,9 +221,9 @@ class LanceVectors:
         self._lock.close()
 
     @contextlib.contextmanager
-    def _as_backend_fault(self, what: str) -> Iterator[None]:
+    def _as_backend_fault(self, problem: str) -> Iterator[None]:
         try:
             yield
         except FAULTS as error:
             message = " ".join(str(error).split())[:300]
-            raise BackendFault(f"the folder {self.folder} {what}: {message or type(error).__name__}") from error
+            raise BackendFault(f"the folder {self.folder} {problem}: {message or type(error).__name__}") from error

@@ -9,7 +9,7 @@ from typing import Final
 
 from fairlead_search.text import singular
 
-WEIGHT: Final = 0.5
+RELATED_WEIGHT: Final = 0.5
 """Fraction of a term's score that a tool gets if it has only a related word, not the term."""
 
 

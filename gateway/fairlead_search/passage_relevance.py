@@ -22,20 +22,20 @@ K1: Final = 1.2
 B: Final = 0.3
 MAX_TIMES: Final = 3
 """Maximum number of occurrences of a word in one unit that count."""
-ABOUT: Final = 0.5
+CONTEXT_WEIGHT: Final = 0.5
 """Weight of a word in the context of a unit."""
-BESIDE: Final = (0.35, 0.15)
+NEIGHBOUR_WEIGHTS: Final = (0.35, 0.15)
 """Weights of a word in the units at a distance of one and two."""
-BOTH: Final = 0.2
+BOTH_WEIGHT: Final = 0.2
 """Additional weight of a word that is both in a unit and in the unit's context."""
-OTHER_FORM: Final = 0.8
+FORM_WEIGHT: Final = 0.8
 """Weight of another form of a word, such as `measuring` for `measured`."""
-SYNONYM: Final = 0.5
-SYNONYMS_FORM: Final = 0.45
+SYNONYM_WEIGHT: Final = 0.5
+SYNONYM_FORM_WEIGHT: Final = 0.45
 """Weight of another form of a synonym."""
-KIND: Final = 0.6
+KIND_WEIGHT: Final = 0.6
 """Weight of a unit that has the kind of answer that the question expects, before its rarity is considered."""
-FULL: Final = 0.75
+FULL_WEIGHT: Final = 0.75
 """Minimum weight of a word in a unit for which the unit counts as containing the word. The number of such units decides
 how rare the word is."""
 LEAST_STEM: Final = 4
@@ -93,14 +93,14 @@ def scores(units: Sequence[Unit], question: str) -> list[float]:
     if not units:
         return []
     contents = _Postings([_content(unit) for unit in units])
-    contexts = _Postings([unit.about for unit in units])
+    contexts = _Postings([unit.context for unit in units])
     totals = [0.0] * len(units)
     for term in _question_terms(question):
         _add_word(totals, _weights(contents.forms(term)), _weights(contexts.forms(term)), contents)
     for question_pattern, answer in _KINDS:
         if question_pattern.search(question):
             hits = [index for index, unit in enumerate(units) if answer.search(unit.text)]
-            share = KIND * _rarity(len(units), len(hits))
+            share = KIND_WEIGHT * _rarity(len(units), len(hits))
             for index in hits:
                 totals[index] += share
     return totals
@@ -130,11 +130,11 @@ class _Postings:
         """Occurrences of a word, of its other forms and of its synonyms, each with a weight, highest weight first."""
         weights = {term: 1.0}
         for other in self._stems.get(stem(term), ()):
-            weights.setdefault(other, OTHER_FORM)
+            weights.setdefault(other, FORM_WEIGHT)
         for synonym in synonyms().get(term, ()):
-            weights.setdefault(synonym, SYNONYM)
+            weights.setdefault(synonym, SYNONYM_WEIGHT)
             for other in self._stems.get(stem(synonym), ()):
-                weights.setdefault(other, SYNONYMS_FORM)
+                weights.setdefault(other, SYNONYM_FORM_WEIGHT)
         postings = [(weight, self.postings[form]) for form, weight in weights.items() if form in self.postings]
         return sorted(postings, key=lambda pair: -pair[0])
 
@@ -179,18 +179,18 @@ def _add_word(
     """Add the score of one word of the question to each unit's total, from the word's weights in contents and
     contexts.
     """
-    parts: dict[int, float] = dict(contents)
+    weights: dict[int, float] = dict(contents)
     for index, weight in contexts.items():
-        parts[index] = max(parts.get(index, 0.0), ABOUT * min(weight, 1.0))
+        weights[index] = max(weights.get(index, 0.0), CONTEXT_WEIGHT * min(weight, 1.0))
     for index, weight in contents.items():
-        for distance, share in enumerate(BESIDE, 1):
+        for distance, share in enumerate(NEIGHBOUR_WEIGHTS, 1):
             for other in (index - distance, index + distance):
-                if 0 <= other < len(totals) and parts.get(other, 0.0) < share * weight:
-                    parts[other] = share * weight
-    holders = sum(weight >= FULL for weight in contents.values()) or len(contents) or len(contexts)
-    rarity = _rarity(len(totals), holders)
-    for index, part in parts.items():
-        times = part + BOTH * min(part, contexts.get(index, 0.0), 1.0)
+                if 0 <= other < len(totals) and weights.get(other, 0.0) < share * weight:
+                    weights[other] = share * weight
+    unit_count = sum(weight >= FULL_WEIGHT for weight in contents.values()) or len(contents) or len(contexts)
+    rarity = _rarity(len(totals), unit_count)
+    for index, part in weights.items():
+        times = part + BOTH_WEIGHT * min(part, contexts.get(index, 0.0), 1.0)
         length = 1 - B + B * postings.lengths[index] / postings.mean
         totals[index] += rarity * times * (K1 + 1) / (times + K1 * length)
 

@@ -25,13 +25,13 @@ from fairlead_search.vectors import WIRE, Matrix
 
 MAX_BYTES: Final = 32 << 20
 """Maximum number of bytes of cached vectors: enough for 40,000 vectors, of units with 5 MB of text in total."""
-ABOUT_CHARACTERS: Final = 200
+CONTEXT_CHARACTERS: Final = 200
 """Maximum number of characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
 """Maximum number of characters of context and text that are encoded per unit."""
-PIECE: Final = 32
+PIECE_UNITS: Final = 32
 """Number of units that are encoded between two checks of the time limit, in less than 0.1 s."""
-BESIDE: Final = 0.5
+NEIGHBOUR_WEIGHT: Final = 0.5
 """Weight of each neighbour's vector in its sum with the unit's own vector. Also the weight of that sum's cosine against
 the cosine of the unit alone.
 """
@@ -66,47 +66,47 @@ class PassageVectors:
         """Score of each unit from 0 to 1; 0 if neither words nor vector match. New vectors are computed for at most
         about `seconds`. A question in a script that the encoder does not support is matched by words only.
         """
-        by_words = scores(units, question)
+        word_scores = scores(units, question)
         if not units or not understands(question):
-            return by_words
+            return word_scores
         encode = self._encode or encoder().encode
-        until = self._clock() + seconds
-        first = sorted(range(len(units)), key=lambda index: -by_words[index])
-        rows, has = self._vectors([_text(unit) for unit in units], first, encode, until)
+        deadline = self._clock() + seconds
+        order = sorted(range(len(units)), key=lambda index: -word_scores[index])
+        rows, has_vector = self._vectors([_text(unit) for unit in units], order, encode, deadline)
         cosines = _cosines(units, rows, encode([question])[0])
-        words = {index: score for index, score in enumerate(by_words) if score > 0}
-        near = {
+        words = {index: score for index, score in enumerate(word_scores) if score > 0}
+        cosines_by_index = {
             index: float(cosines[index])
-            for index in np.flatnonzero(has).tolist()
+            for index in np.flatnonzero(has_vector).tolist()
             if index in words or cosines[index] >= LEAST_COSINE
         }
-        near[UNRELATED] = 0.0
+        cosines_by_index[UNRELATED] = 0.0
         fused_scores = [0.0] * (len(units) + 1)
-        for index, score in fuse(words, near, len(fused_scores), VECTOR_SHARE):
+        for index, score in fuse(words, cosines_by_index, len(fused_scores), VECTOR_SHARE):
             fused_scores[index] = score
         return fused_scores[:UNRELATED]
 
     def _vectors(
-        self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
+        self, texts: Sequence[str], order: Iterable[int], encode: Encode, deadline: float
     ) -> tuple[Matrix, Matrix]:
         """Vectors as rows, one per text, and an array that says which texts have a vector."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
-        lacking = dict.fromkeys(keys[index] for index in order)
-        vectors = {key: self._vectors_by_text[key] for key in lacking if key in self._vectors_by_text}
+        ordered_keys = dict.fromkeys(keys[index] for index in order)
+        vectors = {key: self._vectors_by_text[key] for key in ordered_keys if key in self._vectors_by_text}
         texts_by_key = dict(zip(keys, texts, strict=True))
-        new = [key for key in lacking if key not in vectors]
-        for begin in range(0, len(new), PIECE):
-            if self._clock() >= until:
+        new_keys = [key for key in ordered_keys if key not in vectors]
+        for begin in range(0, len(new_keys), PIECE_UNITS):
+            if self._clock() >= deadline:
                 break
-            piece = new[begin : begin + PIECE]
-            encoded = encode([texts_by_key[key] for key in piece])
-            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in encoded), strict=True))
+            piece = new_keys[begin : begin + PIECE_UNITS]
+            new_rows = encode([texts_by_key[key] for key in piece])
+            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in new_rows), strict=True))
         self._cache(vectors)
-        has: Matrix = np.array([key in vectors for key in keys], bool)
+        has_vector: Matrix = np.array([key in vectors for key in keys], bool)
         width = len(next(iter(vectors.values()))) if vectors else 0
-        raw = b"".join(vectors.get(key, bytes(width)) for key in keys)
-        rows: Matrix = np.frombuffer(raw, WIRE).reshape(len(keys), -1).astype(np.float32)
-        return rows, has
+        all_bytes = b"".join(vectors.get(key, bytes(width)) for key in keys)
+        rows: Matrix = np.frombuffer(all_bytes, WIRE).reshape(len(keys), -1).astype(np.float32)
+        return rows, has_vector
 
     def _cache(self, vectors: dict[bytes, bytes]) -> None:
         for key, vector in vectors.items():
@@ -120,8 +120,8 @@ class PassageVectors:
 
 
 def _text(unit: Unit) -> str:
-    around = f"{unit.about[-ABOUT_CHARACTERS:]} | " if unit.about else ""
-    return (around + unit.text)[:TEXT_CHARACTERS]
+    context = f"{unit.context[-CONTEXT_CHARACTERS:]} | " if unit.context else ""
+    return (context + unit.text)[:TEXT_CHARACTERS]
 
 
 def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
@@ -132,10 +132,10 @@ def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
         return np.zeros(len(rows), np.float32)
     sums = rows.copy()
     adjacent: Matrix = np.array([first.source == second.source for first, second in pairwise(units)], bool)
-    share = BESIDE * adjacent[:, None]
+    share = NEIGHBOUR_WEIGHT * adjacent[:, None]
     sums[1:] += share * rows[:-1]
     sums[:-1] += share * rows[1:]
     lengths = np.linalg.norm(sums, axis=1)
     mean = (sums @ query) / np.where(lengths > 0, lengths, 1)
-    cosines: Matrix = (1 - BESIDE) * (rows @ query) + BESIDE * mean
+    cosines: Matrix = (1 - NEIGHBOUR_WEIGHT) * (rows @ query) + NEIGHBOUR_WEIGHT * mean
     return cosines

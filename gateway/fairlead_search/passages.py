@@ -17,17 +17,17 @@ from fairlead_search.passage_relevance import scores
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, cut_to_tokens, tokens
 from fairlead_search.units import MAX_DEPTH, Unit, units
 
-UNIT: Final = 100
+UNIT_CHARACTERS: Final = 100
 """Approximate characters of a unit, the smallest part of a result that is selected."""
-WIDENED: Final = 6
+GROWTH_CHARACTERS: Final = 6
 """Characters of text per token of a passage's overhead. A passage is extended to this size, so that its text takes
 about twice as many tokens as its overhead.
 """
-PASSAGE: Final = 600
+PASSAGE_CHARACTERS: Final = 600
 """Characters of a unit if units of the usual size would be more than MAX_UNITS."""
 MAX_UNITS: Final = 50_000
 """Maximum number of units per search; the rest of the results is not searched."""
-RELEVANT: Final = 0.1
+MIN_RELEVANCE: Final = 0.1
 """Fraction of the best score that a unit needs in order to be selected, so that units with only common words do not
 fill the budget.
 """
@@ -39,9 +39,9 @@ LEAST_PART: Final = 4
 """Divisor of the budget: even if its location is long, the text of the first passage gets at least a fourth of the
 budget.
 """
-AROUND: Final = 200
+MARGIN_CHARACTERS: Final = 200
 """Characters that are shown on either side of a match in a long line."""
-_WILD: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
+_WILDCARD_END: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
 _STEP: Final = re.compile(r"[^.\[\]]+")
 Rate = Callable[[Sequence[Unit], str], list[float]]
 """Returns the score of each unit for a query; 0 if the unit does not match."""
@@ -56,7 +56,7 @@ class Lines(msgspec.Struct, frozen=True):
     last_column: int | None = None
     """Last column; None for the end of the line."""
 
-    def name_count(self, count: int) -> str:
+    def format_within(self, count: int) -> str:
         """The range in the format of the argument `range`, limited to the lines of a text with `count` lines."""
         start = f"{self.first}:{self.first_column}" if self.first_column > 1 else str(self.first)
         end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
@@ -68,7 +68,7 @@ class Lines(msgspec.Struct, frozen=True):
         """
         breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
         column = last if breaks else last + self.first_column - 1
-        return Lines(self.first, self.first + breaks, self.first_column, column).name_count(self.last)
+        return Lines(self.first, self.first + breaks, self.first_column, column).format_within(self.last)
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -90,20 +90,22 @@ def best_passages(
     first passage may be cut at its end.
     """
     units = _units(sources)
-    rated = rate(units, query)
-    least = max(rated, default=0.0) * RELEVANT
-    ranked = sorted(
-        (index for index, score in enumerate(rated) if score > 0 and score >= least),
-        key=lambda index: (-rated[index], index),
+    unit_scores = rate(units, query)
+    min_score = max(unit_scores, default=0.0) * MIN_RELEVANCE
+    ranked_indexes = sorted(
+        (index for index, score in enumerate(unit_scores) if score > 0 and score >= min_score),
+        key=lambda index: (-unit_scores[index], index),
     )
-    if ranked and _cost(units, ranked[0], (), overhead) > budget_tokens:
-        return fitting_passages([_passage([units[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
+    if ranked_indexes and _cost(units, ranked_indexes[0], (), overhead) > budget_tokens:
+        return fitting_passages(
+            [_passage([units[ranked_indexes[0]]], unit_scores[ranked_indexes[0]])], budget_tokens, overhead
+        )
     selected: set[int] = set()
     remaining = budget_tokens
-    for index in ranked:
+    for index in ranked_indexes:
         if index in selected:
             continue
-        for part in _grow(units, index, WIDENED * overhead):
+        for part in _grow(units, index, GROWTH_CHARACTERS * overhead):
             cost = _cost(units, part, selected, overhead)
             if part not in selected and cost <= remaining:
                 selected.add(part)
@@ -111,35 +113,40 @@ def best_passages(
         if remaining <= overhead:
             break
     passages = [
-        _passage([units[index] for index in run], max(rated[index] for index in run)) for run in _runs(units, selected)
+        _passage([units[index] for index in run], max(unit_scores[index] for index in run))
+        for run in _runs(units, selected)
     ]
-    return sorted(passages, key=lambda passage: -passage.score), not selected.issuperset(ranked)
+    return sorted(passages, key=lambda passage: -passage.score), not selected.issuperset(ranked_indexes)
 
 
-def fitting_passages(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
+def fitting_passages(passages: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
     """The first passages that fit into a budget of tokens, and whether anything is left out."""
     remaining = budget_tokens
     selected: list[Passage] = []
-    for passage in ranked:
-        room = remaining - overhead - tokens(passage.where)
-        if tokens(passage.text) > room:
+    for passage in passages:
+        tokens_left = remaining - overhead - tokens(passage.where)
+        if tokens(passage.text) > tokens_left:
             if not selected:
-                cut = cut_to_tokens(passage.text, max(room, remaining // LEAST_PART))
+                cut = cut_to_tokens(passage.text, max(tokens_left, remaining // LEAST_PART))
                 selected.append(msgspec.structs.replace(passage, text=cut))
             return selected, True
         selected.append(passage)
-        remaining = room - tokens(passage.text)
+        remaining = tokens_left - tokens(passage.text)
     return selected, False
 
 
-def lines(text: str, requested: Lines) -> str:
+def lines(text: str, line_range: Lines) -> str:
     """The requested lines of a text."""
-    shown = text.splitlines()[max(0, requested.first - 1) : requested.last]
-    if shown and requested.last_column is not None and len(shown) > requested.last - max(1, requested.first):
-        shown[-1] = shown[-1][: requested.last_column]
-    if shown:
-        shown[0] = shown[0][max(0, requested.first_column - 1) :]
-    return "\n".join(shown)
+    selected_lines = text.splitlines()[max(0, line_range.first - 1) : line_range.last]
+    if (
+        selected_lines
+        and line_range.last_column is not None
+        and len(selected_lines) > line_range.last - max(1, line_range.first)
+    ):
+        selected_lines[-1] = selected_lines[-1][: line_range.last_column]
+    if selected_lines:
+        selected_lines[0] = selected_lines[0][max(0, line_range.first_column - 1) :]
+    return "\n".join(selected_lines)
 
 
 def matching_lines(text: str, needle: str, budget_tokens: int) -> str:
@@ -150,20 +157,20 @@ def matching_lines(text: str, needle: str, budget_tokens: int) -> str:
     of the line and the column of the excerpt. Matches beyond the budget may be left out.
     """
     pattern = _expression(needle)
-    longest = max(1, budget_tokens) * BYTES_PER_TOKEN
-    around = min(AROUND, longest // 4)
+    max_length = max(1, budget_tokens) * BYTES_PER_TOKEN
+    margin = min(MARGIN_CHARACTERS, max_length // 4)
     parts: list[str] = []
     length = 0
     for number, line in enumerate(text.splitlines(), 1):
-        raw = line.encode("utf-8", "replace")
-        if len(raw) > longest // 2:
-            matches = _surroundings(number, line, raw, pattern, around)
+        raw_line = line.encode("utf-8", "replace")
+        if len(raw_line) > max_length // 2:
+            matches = _surroundings(number, line, raw_line, pattern, margin)
         else:
-            matches = iter((f"{number}: {line}",) if pattern.search(raw) else ())
+            matches = iter((f"{number}: {line}",) if pattern.search(raw_line) else ())
         for part in matches:
             parts.append(part)
             length += len(part)
-            if length > longest:
+            if length > max_length:
                 return "\n".join(parts)
     return "\n".join(parts)
 
@@ -183,30 +190,30 @@ def _expression(text: str) -> Any:
         pattern = re2.compile(needle, options)
     except re2.error:
         return re2.compile(re2.escape(needle), options)
-    bare = _WILD.sub(b"", needle)
-    if bare and bare != needle:
+    trimmed = _WILDCARD_END.sub(b"", needle)
+    if trimmed and trimmed != needle:
         with suppress(re2.error):
-            return re2.compile(bare, options)
+            return re2.compile(trimmed, options)
     return pattern
 
 
-def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int) -> Iterator[str]:
-    """Excerpts of a long line: each match with `around` characters on either side. Overlapping excerpts are merged, up
-    to a length of four times `around`.
+def _surroundings(number: int, line: str, raw_line: bytes, pattern: Any, margin: int) -> Iterator[str]:
+    """Excerpts of a long line: each match with `margin` characters on either side. Overlapping excerpts are merged, up
+    to a length of four times `margin`.
     """
-    start = end = at = character = 0
-    for match in pattern.finditer(raw):
-        character += len(raw[at : match.start()].decode("utf-8", "ignore"))
-        at = match.start()
-        matched = character + min(around, len(raw[at : match.end()].decode("utf-8", "ignore")))
-        if matched + around - start <= around * 4 and character - around <= end:
-            end = max(end, matched + around)
+    start = end = byte_offset = character_offset = 0
+    for match in pattern.finditer(raw_line):
+        character_offset += len(raw_line[byte_offset : match.start()].decode("utf-8", "ignore"))
+        byte_offset = match.start()
+        match_end = character_offset + min(margin, len(raw_line[byte_offset : match.end()].decode("utf-8", "ignore")))
+        if match_end + margin - start <= margin * 4 and character_offset - margin <= end:
+            end = max(end, match_end + margin)
             continue
-        if matched <= end:  # the current excerpt already includes this match
+        if match_end <= end:  # the current excerpt already includes this match
             continue
         if end:
             yield _excerpt(number, line, start, end)
-        start, end = max(end, character - around), matched + around
+        start, end = max(end, character_offset - margin), match_end + margin
     if end:
         yield _excerpt(number, line, start, end)
 
@@ -240,9 +247,10 @@ def write_out(document: object) -> str:
 def _units(sources: Mapping[str, object]) -> list[Unit]:
     """Units of all sources. If there would be more than MAX_UNITS, the units are larger and have several lines each."""
     all_units: list[Unit] = []
-    for least in (0, UNIT * 2, PASSAGE):
+    for min_characters in (0, UNIT_CHARACTERS * 2, PASSAGE_CHARACTERS):
         source_units = chain.from_iterable(
-            units(source, document, max(UNIT, least), least) for source, document in sources.items()
+            units(source, document, max(UNIT_CHARACTERS, min_characters), min_characters)
+            for source, document in sources.items()
         )
         all_units = [*islice(source_units, MAX_UNITS + 1)]
         if len(all_units) <= MAX_UNITS:
@@ -276,21 +284,21 @@ def _is_beside(first: Unit, second: Unit) -> bool:
     return first.source == second.source and first.path == second.path and bool(first.line) == bool(second.line)
 
 
-def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
+def _cost(units: Sequence[Unit], index: int, selected: Collection[int], overhead: int) -> int:
     """Tokens that a further unit takes: the tokens of its text, and the tokens of overhead and location if the unit
     begins a new passage.
     """
     unit = units[index]
     for other in (index - 1, index + 1):
-        if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):
+        if other in selected and _is_beside(units[min(other, index)], units[max(other, index)]):
             return tokens(unit.text) + 1
     return tokens(unit.text) + overhead + tokens(unit.where) + RANGE_TOKENS
 
 
-def _runs(units: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]:
+def _runs(units: Sequence[Unit], selected: Collection[int]) -> Iterator[list[int]]:
     """Group selected units into runs, each of which is shown as one passage."""
     run: list[int] = []
-    for index in sorted(chosen):
+    for index in sorted(selected):
         if run and (run[-1] != index - 1 or not _is_beside(units[index - 1], units[index])):
             yield run
             run = []
@@ -307,5 +315,5 @@ def _passage(run: Sequence[Unit], score: float) -> Passage:
         text += ("\n" * breaks if text else "") + unit.text
         end = unit.line + unit.text.count("\n")
     line_range = f"line {first.line}" if first.line == end else f"lines {first.line}-{end}"
-    where = " ".join(part for part in (first.path, line_range if first.line else "") if part)
-    return Passage(first.source, where, text, round(score, 3))
+    location = " ".join(part for part in (first.path, line_range if first.line else "") if part)
+    return Passage(first.source, location, text, round(score, 3))

@@ -29,11 +29,11 @@ class QueryVectors:
         """The queries that are not in the cache, without duplicates."""
         return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 
-    def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
-        """Vectors of queries. `made`: vectors of the queries that were not in the cache. They are added to the
+    def take(self, queries: Sequence[str], new_vectors: Mapping[str, bytes]) -> list[bytes]:
+        """Vectors of queries. `new_vectors`: vectors of the queries that were not in the cache. They are added to the
         cache.
         """
-        for query, vector in made.items():
+        for query, vector in new_vectors.items():
             self._bytes += _size(query, vector) - _size(query, self._vectors.get(query))
             self._vectors[query] = vector
         vectors = [self._vectors[query] for query in queries]

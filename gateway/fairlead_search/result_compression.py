@@ -21,15 +21,15 @@ MAX_OUTPUT_TOKENS: Final = 8_000
 """Maximum number of tokens that the model is asked to write."""
 MAX_ANSWER: Final = 200_000
 """Maximum number of characters of an answer that are read."""
-GROUNDED: Final = 0.5
+MIN_SUPPORTED_SHARE: Final = 0.5
 """Fraction of a sentence's words that the result to which the sentence refers has to contain."""
 _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/_-]\d+)*")
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|«([^»\n]+)»")
-_EXACT: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
+_EXACT_WORD: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
 """Pattern that is found in a word if the word is a URL, a path, an address or an identifier."""
-_AROUND: Final = ".,;:!?()[]{}<>'\"`*“”«»"
+_PUNCTUATION: Final = ".,;:!?()[]{}<>'\"`*“”«»"
 _ABBREVIATIONS: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
 SYSTEM: Final = (
     "You compress results of tools for another program. The user message has a question and numbered results, each "
@@ -69,7 +69,7 @@ def chat_request(
     """Create the body of `POST /chat/completions`. The texts of the sources are numbered from 1. `nonce`: the random
     word that encloses the texts.
     """
-    fenced = "\n".join(
+    enclosed_texts = "\n".join(
         f"BEGIN {nonce} {number}\n{text.replace(nonce, '')}\nEND {nonce} {number}"
         for number, text in enumerate(sources.values(), 1)
     )
@@ -79,7 +79,7 @@ def chat_request(
         "model": model,
         "messages": [
             {"role": "system", "content": rules},
-            {"role": "user", "content": f"Question: {plain_question}\n{fenced}"},
+            {"role": "user", "content": f"Question: {plain_question}\n{enclosed_texts}"},
         ],
         "max_tokens": min(budget_tokens, MAX_OUTPUT_TOKENS),
         "temperature": 0,
@@ -100,13 +100,13 @@ def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[st
             continue
         name = names[int(match[1]) - 1]
         content = contents.get(name) or contents.setdefault(name, _SourceContent(sources[name]))
-        supported = [
+        supported_sentences = [
             sentence
             for sentence in _SENTENCE_END.split(match[2].strip())
             if nonce not in sentence and content.supports(sentence)
         ]
-        if supported:
-            sentences.setdefault(name, []).append(" ".join(supported))
+        if supported_sentences:
+            sentences.setdefault(name, []).append(" ".join(supported_sentences))
     return {name: "\n".join(lines) for name, lines in sentences.items()}
 
 
@@ -116,12 +116,12 @@ def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple
     """
     remaining, selected = budget_tokens, dict[str, str]()
     for name, text in texts.items():
-        room = remaining - overhead
-        if tokens(text) > room:
-            part = _cut_to_word(cut_to_tokens(text, room))
+        tokens_left = remaining - overhead
+        if tokens(text) > tokens_left:
+            part = _cut_to_word(cut_to_tokens(text, tokens_left))
             return ({**selected, name: part} if part else selected), True
         selected[name] = text
-        remaining = room - tokens(text)
+        remaining = tokens_left - tokens(text)
     return selected, False
 
 
@@ -140,7 +140,7 @@ class _SourceContent:
         if any(_normalize(exact) not in self._text for exact in _exact_parts(sentence)):
             return False
         stems = [stem(term) for term in terms_of(sentence) if term not in QUESTION_WORDS and not term.isdigit()]
-        return bool(stems) and sum(term in self._stems for term in stems) >= GROUNDED * len(stems)
+        return bool(stems) and sum(term in self._stems for term in stems) >= MIN_SUPPORTED_SHARE * len(stems)
 
 
 def terms_of(text: str) -> Iterator[str]:
@@ -152,11 +152,11 @@ def terms_of(text: str) -> Iterator[str]:
 def _exact_parts(sentence: str) -> Iterator[str]:
     """URLs, paths, identifiers and quoted names of a sentence."""
     for word in sentence.split():
-        bare = word.strip(_AROUND)
-        if _EXACT.search(bare) and bare.lower() not in _ABBREVIATIONS:
-            yield bare
+        trimmed_word = word.strip(_PUNCTUATION)
+        if _EXACT_WORD.search(trimmed_word) and trimmed_word.lower() not in _ABBREVIATIONS:
+            yield trimmed_word
     for match in _QUOTED.finditer(sentence):
-        yield next(group for group in match.groups() if group is not None).strip(_AROUND)
+        yield next(group for group in match.groups() if group is not None).strip(_PUNCTUATION)
 
 
 def _normalize(text: str) -> str:

@@ -26,8 +26,8 @@ def condition(column: str, runs: list[tuple[int, int]]) -> str:
     """
     if len(runs) > MAX_PARTS:
         runs = [(runs[0][0], runs[-1][1])]
-    single = [str(first) for first, last in runs if first == last]
+    single_numbers = [str(first) for first, last in runs if first == last]
     parts = [f"({column} >= {first} AND {column} <= {last})" for first, last in runs if first != last]
-    if single:
-        parts.append(f"{column} IN ({', '.join(single)})")
+    if single_numbers:
+        parts.append(f"{column} IN ({', '.join(single_numbers)})")
     return " OR ".join(parts)

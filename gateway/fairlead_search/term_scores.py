@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fairlead_search.lexicon import WEIGHT, lexicon
+from fairlead_search.lexicon import RELATED_WEIGHT, lexicon
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -77,12 +77,12 @@ class DictScores:
 
     def _weights_of(self, word: str) -> dict[str, float]:
         """Weights of a term per tool: the best weight of the term itself and of its related words."""
-        stored = self._weights.get(word)
-        if stored is not None:
-            return stored
+        cached_weights = self._weights.get(word)
+        if cached_weights is not None:
+            return cached_weights
         best = self._bm25(word, 1.0)
         for other in lexicon().get(word, ()):
-            for key, weight in self._bm25(other, WEIGHT).items():
+            for key, weight in self._bm25(other, RELATED_WEIGHT).items():
                 if weight > best.get(key, 0.0):
                     best[key] = weight
         if len(self._weights) >= MAX_CACHED_TERMS:
@@ -91,9 +91,9 @@ class DictScores:
         return best
 
     def _bm25(self, word: str, share: float) -> dict[str, float]:
-        holders = self._table.postings.get(word)
-        if not holders:
+        occurrences = self._table.postings.get(word)
+        if not occurrences:
             return {}
-        factors, lengths = term(self._table, len(holders), share), self._table.lengths
+        factors, lengths = term(self._table, len(occurrences), share), self._table.lengths
         top, base, slope = factors.top, factors.base, factors.slope
-        return {key: top * times / (times + base + slope * lengths[key]) for key, times in holders.items()}
+        return {key: top * times / (times + base + slope * lengths[key]) for key, times in occurrences.items()}

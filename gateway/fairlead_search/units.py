@@ -42,19 +42,19 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     line: int
     """Line number in a text, or in a string of a JSON document, from 1; 0 for other JSON values."""
     text: str
-    about: str
-    """Context: text above or around the unit, which says to what the unit belongs."""
+    context: str
+    """Text above or around the unit, which says to what the unit belongs."""
 
     @property
     def where(self) -> str:
         return " ".join(part for part in (self.path, f"line {self.line}" if self.line else "") if part)
 
 
-def units(source: str, document: object, size: int, least: int = 0) -> Iterator[Unit]:
+def units(source: str, document: object, size: int, min_characters: int = 0) -> Iterator[Unit]:
     """Units of a text or a decoded JSON document, in order. `size`: approximate maximum of a unit's characters.
-    `least`: minimum number of characters of a unit of text, for which lines are combined.
+    `min_characters`: minimum number of characters of a unit of text, for which lines are combined.
     """
-    cutter = _Cutter(source, size, least)
+    cutter = _Cutter(source, size, min_characters)
     if isinstance(document, str):
         yield from cutter.text("", document, ())
     else:
@@ -67,89 +67,89 @@ class _Cutter:
 
     source: str
     size: int
-    least: int
+    min_characters: int
 
-    def text(self, path: str, text: str, about: tuple[str, ...]) -> Iterator[Unit]:
-        """Units of a text at a path; `about` is its context."""
+    def text(self, path: str, text: str, context: tuple[str, ...]) -> Iterator[Unit]:
+        """Units of a text at a path."""
         outline = _Outline()
-        pending: list[str] = []
-        first, around = 0, ""
+        pending_lines: list[str] = []
+        first_line, context_text = 0, ""
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
-                if pending:
-                    pending.append(line)
+                if pending_lines:
+                    pending_lines.append(line)
                 continue
             outline.leave(line)
-            if pending and len(line) > self.size * 2:
-                yield Unit(self.source, path, first, "\n".join(pending).rstrip(), around)
-                pending = []
-            if not pending:
-                first = number
-                around = " ".join([*about, *outline.words()])
-            pending.append(line)
-            if sum(map(len, pending)) >= self.least:
-                parts = _pieces("\n".join(pending), self.size)
-                yield from (Unit(self.source, path, first, part, around) for part in parts)
-                pending = []
+            if pending_lines and len(line) > self.size * 2:
+                yield Unit(self.source, path, first_line, "\n".join(pending_lines).rstrip(), context_text)
+                pending_lines = []
+            if not pending_lines:
+                first_line = number
+                context_text = " ".join([*context, *outline.words()])
+            pending_lines.append(line)
+            if sum(map(len, pending_lines)) >= self.min_characters:
+                parts = _pieces("\n".join(pending_lines), self.size)
+                yield from (Unit(self.source, path, first_line, part, context_text) for part in parts)
+                pending_lines = []
             outline.enter(line)
-        if pending:
-            yield Unit(self.source, path, first, "\n".join(pending).rstrip(), around)
+        if pending_lines:
+            yield Unit(self.source, path, first_line, "\n".join(pending_lines).rstrip(), context_text)
 
-    def document(self, path: str, value: object, about: tuple[str, ...], depth: int = 0) -> Iterator[Unit]:
+    def document(self, path: str, value: object, context: tuple[str, ...], depth: int = 0) -> Iterator[Unit]:
         """Units of a JSON value at a path: small scalar members are combined, large members are units of their own."""
         if isinstance(value, str):
-            yield from self.text(path, value, about)
+            yield from self.text(path, value, context)
             return
         text = json.dumps(value, ensure_ascii=False)
         if len(text) <= self.size or depth == MAX_DEPTH or not isinstance(value, dict | list):
-            around = " ".join(about)
-            yield from (Unit(self.source, path, 0, part, around) for part in _pieces(text, self.size))
+            context_text = " ".join(context)
+            yield from (Unit(self.source, path, 0, part, context_text) for part in _pieces(text, self.size))
             return
-        inner = (*about, *_names(value)) if isinstance(value, dict) else about
+        inner_context = (*context, *_names(value)) if isinstance(value, dict) else context
         scalars: dict[str, object] = {}
-        room = self.size
+        characters_left = self.size
         for name, item in _members(value):
             if isinstance(item, dict | list) or _is_long(item, self.size):
                 member_path = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
-                member_about = (*inner, name) if isinstance(value, dict) else inner
-                yield from self.document(member_path, item, member_about, depth + 1)
+                member_context = (*inner_context, name) if isinstance(value, dict) else inner_context
+                yield from self.document(member_path, item, member_context, depth + 1)
                 continue
-            written = len(json.dumps({name: item}, ensure_ascii=False))
-            if scalars and written > room:
-                yield self._combine(path, scalars, inner)
-                scalars, room = {}, self.size
+            encoded_size = len(json.dumps({name: item}, ensure_ascii=False))
+            if scalars and encoded_size > characters_left:
+                yield self._combine(path, scalars, inner_context)
+                scalars, characters_left = {}, self.size
             scalars[name] = item
-            room -= written
+            characters_left -= encoded_size
         if scalars:
-            yield self._combine(path, scalars, inner)
+            yield self._combine(path, scalars, inner_context)
 
-    def _combine(self, path: str, scalars: dict[str, object], about: tuple[str, ...]) -> Unit:
-        return Unit(self.source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(about))
+    def _combine(self, path: str, scalars: dict[str, object], context: tuple[str, ...]) -> Unit:
+        return Unit(self.source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(context))
 
 
 class _Outline:
     """Lines above the current line to which the current line belongs, by indentation or by Markdown headings."""
 
     def __init__(self) -> None:
-        self._above: list[tuple[int, str]] = []
+        self._enclosing_lines: list[tuple[int, str]] = []
         self._headings: dict[int, str] = {}
 
     def words(self) -> list[str]:
         """The nearest less indented lines, then the headings; both from the outermost to the innermost."""
-        return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
+        return [*(words for _, words in self._enclosing_lines[-MAX_ABOVE:]), *self._headings.values()]
 
     def leave(self, line: str) -> None:
         """Remove the lines and headings to which `line` does not belong."""
         heading = _HEADING.match(line)
-        while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
-            self._above.pop()
+        while self._enclosing_lines and (heading is not None or self._enclosing_lines[-1][0] >= _indent(line)):
+            self._enclosing_lines.pop()
         if heading is not None:
             level = len(heading[1])
             self._headings = {other: words for other, words in self._headings.items() if other < level}
 
     def enter(self, line: str) -> None:
         """Add `line`, because the following lines may belong to it."""
-        self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
+        self._enclosing_lines.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
         if (heading := _HEADING.match(line)) is not None:
             self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]
 
@@ -189,12 +189,12 @@ def _names(value: dict[str, object]) -> list[str]:
     names: list[str] = []
     level: list[dict[str, object]] = [value]
     for _ in range(NAMING_DEPTH + 1):
-        below: list[dict[str, object]] = []
-        for each in level:
-            for member, item in each.items():
+        next_level: list[dict[str, object]] = []
+        for nested in level:
+            for member, item in nested.items():
                 if isinstance(item, str) and member in NAMING and len(item) <= NAME_CHARACTERS:
                     names.append(item)
                 elif isinstance(item, dict):
-                    below.append(item)
-        level = below
+                    next_level.append(item)
+        level = next_level
     return names[:MAX_NAMES]

@@ -63,8 +63,8 @@ class VectorStore:
         """Cosines of a query (length 1) with the vectors of some rows."""
         if len(query) != self._matrix.shape[1]:
             return np.zeros(len(rows), np.float32)
-        few = len(rows) * 4 < len(self._rows)
-        cosines: Matrix = self._matrix[rows] @ query if few else (self._matrix[: len(self._rows)] @ query)[rows]
+        are_few = len(rows) * 4 < len(self._rows)
+        cosines: Matrix = self._matrix[rows] @ query if are_few else (self._matrix[: len(self._rows)] @ query)[rows]
         return cosines
 
 
@@ -91,5 +91,5 @@ def encode(vector: Sequence[float] | Matrix) -> bytes:
 def normalize(vector: Matrix) -> Matrix:
     """Scale a vector to length 1. A zero vector, or a vector with NaN or infinity, becomes a zero vector."""
     length = float(np.linalg.norm(vector))
-    usable: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)
-    return usable
+    normalized: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)
+    return normalized

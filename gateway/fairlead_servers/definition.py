@@ -54,8 +54,8 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], option
     fields = kind.model_fields
     for name in options:
         if name not in fields:
-            members = f"its settings are {', '.join(sorted(fields))}" if fields else "the server has no settings"
-            raise SettingError(f"{server} has no setting {name!r}; {members}")
+            valid_settings = f"its settings are {', '.join(sorted(fields))}" if fields else "the server has no settings"
+            raise SettingError(f"{server} has no setting {name!r}; {valid_settings}")
     values = {name: environ[variable(server, name)] for name in fields if environ.get(variable(server, name))}
     try:
         return kind.model_validate(values | dict(options))
@@ -64,8 +64,8 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], option
 
 
 def prepare_folder(server: str, name: str, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Data folder of a server, which is created if it is missing: `given`, else `FAIRLEAD_DATA`, else the folder `name`
-    in the user's data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
+    """Data folder of a server, which is created if it is missing: `folder`, else `FAIRLEAD_DATA`, else the folder
+    `name` in the user's data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
     """
     folder = folder or _default(name, environ)
     try:

@@ -23,7 +23,7 @@ from fairlead_mcp.http.connect_errors import connect_error
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_servers.page import Page
 
-PRIVATE: Final = (
+PRIVATE_NETWORKS: Final = (
     "0.0.0.0/8",
     "10.0.0.0/8",
     "100.64.0.0/10",
@@ -62,7 +62,7 @@ class Fetcher:
         resolve: Resolve = resolve_by_dns,
     ) -> None:
         """`allowed`: private hosts and networks from which pages may be fetched. Raises BadEgress."""
-        egress = Egress.of(allowed, PRIVATE, confined=True)
+        egress = Egress.of(allowed, PRIVATE_NETWORKS, confined=True)
         self._redirects = redirects
         self._most_bytes = most_bytes
         self._timeout_s = timeout_s
@@ -115,12 +115,14 @@ class Fetcher:
         body = b"".join(parts)
         media_type, _, parameters = headers.get(b"content-type", b"").decode("latin-1").partition(";")
         charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ") or None
-        cut = size > self._most_bytes
-        return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], cut)
+        is_cut = size > self._most_bytes
+        return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], is_cut)
 
 
 def _first_cause(error: Exception) -> Exception:
-    """The error of the operating system, which those of the HTTP client replace by `All connection attempts failed`."""
+    """The operating system's error behind an error of the HTTP client, which itself only says `All connection attempts
+    failed`.
+    """
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     return error
@@ -132,7 +134,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     def __init__(self, resolve: Resolve, timeout_s: float) -> None:
         self._resolve = resolve
         self._timeout_s = timeout_s
-        self._inner = httpcore2.AnyIOBackend()
+        self._network_backend = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -148,11 +150,11 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         except (OSError, UnicodeError) as error:
             raise ConnectFailed(f"the host name {host} does not resolve", reason="UnknownHost") from error
         failure: Exception | None = None
-        for address, number in addresses:
+        for address, address_port in addresses:
             try:
-                return await self._inner.connect_tcp(
+                return await self._network_backend.connect_tcp(
                     address,
-                    number,
+                    address_port,
                     timeout=self._timeout_s / len(addresses),
                     local_address=local_address,
                     socket_options=socket_options,
@@ -193,10 +195,10 @@ def _target(url: str) -> httpx2.URL:
     FetchFailed."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
     except ValueError as error:
         raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL") from error
-    if not usable or not url.isprintable() or " " in url:
+    if not is_usable or not url.isprintable() or " " in url:
         raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
         raise FetchFailed("the URL must not contain credentials")

@@ -24,13 +24,15 @@ def match_expressions(query: str) -> tuple[str, ...]:
     if not words:
         return ()
     words[-1] += "*"
-    every, some = " ".join(words), " OR ".join(words)
-    return (every, some) if len(words) > 1 else (every,)
+    all_words, any_word = " ".join(words), " OR ".join(words)
+    return (all_words, any_word) if len(words) > 1 else (all_words,)
 
 
-def matches(connection: sqlite3.Connection, statement: str, query: str, limit: int, *more: Any) -> list[sqlite3.Row]:
+def matches(
+    connection: sqlite3.Connection, statement: str, query: str, limit: int, *parameters: Any
+) -> list[sqlite3.Row]:
     """Rows that match all words of a query; if there are no such rows, rows that match any word. The parameters of
-    `statement` are the FTS5 expression, `more` and the limit.
+    `statement` are the FTS5 expression, then `parameters`, then the limit.
 
     Raises ToolError for a query without words.
     """
@@ -38,7 +40,7 @@ def matches(connection: sqlite3.Connection, statement: str, query: str, limit: i
     if not expressions:
         raise ToolError("the query has no words to search for.")
     for expression in expressions:
-        if rows := connection.execute(statement, (expression, *more, limit)).fetchall():
+        if rows := connection.execute(statement, (expression, *parameters, limit)).fetchall():
             return rows
     return []
 

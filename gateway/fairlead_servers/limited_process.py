@@ -52,25 +52,25 @@ class ProcessSlots:
         self._slots = asyncio.Semaphore(MAX_PROCESSES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """Semaphores by owner. Each has one slot less than there are in total."""
-        self._waiting = 0
+        self._waiting_count = 0
         if not sys.platform.startswith("linux"):
             _LOG.warning("The memory of child processes is not limited: %s does not enforce RLIMIT_AS.", sys.platform)
 
     @asynccontextmanager
     async def slot(self, owner: str | None = None) -> AsyncIterator[ProcessSlot]:
         """Wait for a slot, and hold it within the context. One owner cannot occupy all slots. Raises SlotsTaken."""
-        if self._waiting >= MAX_WAITING:
+        if self._waiting_count >= MAX_WAITING:
             raise SlotsTaken(f"{MAX_WAITING} other calls are waiting; try again later")
         async with AsyncExitStack() as stack:
-            self._waiting += 1
+            self._waiting_count += 1
             try:
                 async with asyncio.timeout(self._wait_s):
                     if owner is not None:
-                        share = self._shares.setdefault(owner, asyncio.Semaphore(MAX_PROCESSES - 1))
-                        await stack.enter_async_context(share)
+                        owner_slots = self._shares.setdefault(owner, asyncio.Semaphore(MAX_PROCESSES - 1))
+                        await stack.enter_async_context(owner_slots)
                     await stack.enter_async_context(self._slots)
             except TimeoutError as error:
                 raise SlotsTaken(f"no process became free within {self._wait_s:g} s; try again later") from error
             finally:
-                self._waiting -= 1
+                self._waiting_count -= 1
             yield ProcessSlot()

@@ -7,25 +7,25 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-SHOWN: Final = 60
+MAX_QUOTE: Final = 60
 """Maximum number of characters of a quoted value."""
-MOST: Final = 5
+MAX_FAULTS: Final = 5
 """Maximum number of faults in a sentence."""
-_SHORT: Final = reprlib.Repr()
-_SHORT.maxother = SHOWN + 1
+_REPR: Final = reprlib.Repr()
+_REPR.maxother = MAX_QUOTE + 1
 
 
 def sentence(subject: str, error: ValidationError) -> str:
     """Sentence about the faults of `subject`, such as `the arguments of roll are invalid: expression is missing.`"""
     faults = [_fault(each) for each in error.errors(include_url=False)]
-    suffix = f"; and {len(faults) - MOST} more" if len(faults) > MOST else ""
-    return f"{subject} are invalid: {'; '.join(faults[:MOST])}{suffix}."
+    suffix = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+    return f"{subject} are invalid: {'; '.join(faults[:MAX_FAULTS])}{suffix}."
 
 
 def quote(value: object) -> str:
     """A value as a short quotation on one line. Only the quoted part of a large value is formatted."""
-    text = repr(value[: SHOWN + 1]) if isinstance(value, str | bytes) else _SHORT.repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    text = repr(value[: MAX_QUOTE + 1]) if isinstance(value, str | bytes) else _REPR.repr(value)
+    return text if len(text) <= MAX_QUOTE else f"{text[:MAX_QUOTE]}…"
 
 
 def _fault(error: Any) -> str:

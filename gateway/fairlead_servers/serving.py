@@ -31,18 +31,18 @@ def serve_stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
 
 
 async def _stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
-    serving, stopped = asyncio.create_task(server.run_stdio_async()), asyncio.Event()
-    _on_signals(stopped)
-    stopping = asyncio.create_task(stopped.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if serving.done():
-        serving.result()
+    serve_task, stop_event = asyncio.create_task(server.run_stdio_async()), asyncio.Event()
+    _on_signals(stop_event)
+    stop_task = asyncio.create_task(stop_event.wait())
+    await asyncio.wait({serve_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+    stop_task.cancel()
+    if serve_task.done():
+        serve_task.result()
         return
     # A thread of the SDK is blocked in a read of standard input, which cannot be interrupted. The lifespan releases the
     # server's resources, then the process exits without joining that thread.
-    serving.cancel()
-    await asyncio.wait({serving}, timeout=GRACE_S)
+    serve_task.cancel()
+    await asyncio.wait({serve_task}, timeout=GRACE_S)
     at_end()
     os._exit(0)
 
@@ -54,8 +54,8 @@ def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[]
     Raises OSError if the address is not available.
     """
     try:
-        with listening_socket(host, port) as listening:
-            asyncio.run(_http(server, host, listening))
+        with listening_socket(host, port) as listener:
+            asyncio.run(_http(server, host, listener))
     finally:
         at_end()
 
@@ -63,30 +63,30 @@ def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[]
 def listening_socket(host: str, port: int) -> socket.socket:
     """Listening socket without Nagle's algorithm; at `::` it accepts IPv4 clients too. Raises OSError."""
     if host == EVERY_ADDRESS:
-        listening = every_address_socket(port)
-        listening.listen()
+        listener = every_address_socket(port)
+        listener.listen()
     else:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     # asyncio sets TCP_NODELAY only on sockets that it creates. Without the option, head and body of a response are two
     # packets, and the second packet waits for the client's delayed acknowledgement: 40 ms per call.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
-async def _http(server: MCPServer[Any], host: str, listening: socket.socket) -> None:
+async def _http(server: MCPServer[Any], host: str, listener: socket.socket) -> None:
     server.custom_route("/healthz", methods=["GET"])(_health)
     config = uvicorn.Config(
         server.streamable_http_app(host=host), log_level="warning", ws="none", timeout_graceful_shutdown=GRACE_S
     )
-    stopped = asyncio.Event()
-    _on_signals(stopped)
-    web = _WithoutSignals(config)
-    serving = asyncio.create_task(web.serve(sockets=[listening]))
-    stopping = asyncio.create_task(stopped.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    web.should_exit = True
-    await serving
+    stop_event = asyncio.Event()
+    _on_signals(stop_event)
+    http_server = _WithoutSignals(config)
+    serve_task = asyncio.create_task(http_server.serve(sockets=[listener]))
+    stop_task = asyncio.create_task(stop_event.wait())
+    await asyncio.wait({serve_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+    stop_task.cancel()
+    http_server.should_exit = True
+    await serve_task
 
 
 async def _health(_: Request) -> Response:
@@ -100,7 +100,7 @@ class _WithoutSignals(uvicorn.Server):
         yield
 
 
-def _on_signals(stopped: asyncio.Event) -> None:
+def _on_signals(stop_event: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop_event.set)

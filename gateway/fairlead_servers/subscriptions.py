@@ -24,14 +24,14 @@ MOST_SUBSCRIBERS: Final = 1024
 class _Subscriber:
     connection: Connection
     uris: set[str] = field(default_factory=set)
-    changed: set[str] = field(default_factory=set)
+    changed_uris: set[str] = field(default_factory=set)
     """URIs to notify the client about. A set, so that a slow client gets one notification for several changes."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note_event(self, event: ServerEvent) -> None:
         """Record an event of the bus."""
         if isinstance(event, ResourceUpdated) and event.uri in self.uris:
-            self.changed.add(event.uri)
+            self.changed_uris.add(event.uri)
             self.wake.set()
 
     async def notify(self) -> None:
@@ -39,20 +39,21 @@ class _Subscriber:
         while True:
             await self.wake.wait()
             self.wake.clear()
-            changed, self.changed = self.changed, set()
-            for uri in sorted(changed):
+            uris, self.changed_uris = self.changed_uris, set()
+            for uri in sorted(uris):
                 await self.connection.send_resource_updated(uri)
 
 
 class LegacySubscriptions:
     """Subscriptions of each connection. They end with the connection."""
 
-    def __init__(self, bus: SubscriptionBus, uris: frozenset[str], most: int = MOST_SUBSCRIBERS) -> None:
-        """`uris`: resources to which clients can subscribe. Their updates are published on the bus. `most`: maximum
-        number of connections with a subscription."""
+    def __init__(self, bus: SubscriptionBus, uris: frozenset[str], max_subscribers: int = MOST_SUBSCRIBERS) -> None:
+        """`uris`: resources to which clients can subscribe. Their updates are published on the bus. `max_subscribers`:
+        maximum number of connections with a subscription.
+        """
         self._bus = bus
         self._uris = uris
-        self._most = most
+        self._max_subscribers = max_subscribers
         self._subscribers: dict[Connection, _Subscriber] = {}
 
     def __len__(self) -> int:
@@ -87,8 +88,8 @@ class LegacySubscriptions:
 
     def _begin(self, connection: Connection) -> _Subscriber:
         """Create the subscriber of a connection. Raises MCPError if there are too many subscribers."""
-        if len(self._subscribers) >= self._most:
-            raise MCPError(INVALID_PARAMS, f"the limit of {self._most} subscribed clients is reached")
+        if len(self._subscribers) >= self._max_subscribers:
+            raise MCPError(INVALID_PARAMS, f"the limit of {self._max_subscribers} subscribed clients is reached")
         subscriber = _Subscriber(connection)
         self._subscribers[connection] = subscriber
         notifier = asyncio.get_running_loop().create_task(subscriber.notify(), name="subscription")

@@ -20,9 +20,9 @@ __all__ = ["READS", "LatencyDeclaration", "StrictTool", "ToolError", "tool", "wr
 
 READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """Annotations of a tool that only reads its own data."""
-SILENT_S: Final = 2.0
+FIRST_PROGRESS_S: Final = 2.0
 """Seconds before the first progress notification."""
-EVERY_S: Final = 1.0
+PROGRESS_INTERVAL_S: Final = 1.0
 """Seconds between two progress notifications."""
 
 
@@ -30,15 +30,15 @@ class StrictTool(Tool):
     """Tool that rejects unknown arguments, and whose errors are sentences without the SDK's prefix."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
-        """Run the tool, with progress notifications from `SILENT_S` on.
+        """Run the tool, with progress notifications from `FIRST_PROGRESS_S` on.
 
         Raises ToolError with one sentence for invalid arguments and for errors of the tool.
         """
         properties = self.parameters.get("properties", {})
         for name in arguments:
             if name not in properties:
-                valid = ", ".join(properties) or "none"
-                problem = f"unknown argument {quote(name)}; valid: {valid}"
+                valid_names = ", ".join(properties) or "none"
+                problem = f"unknown argument {quote(name)}; valid: {valid_names}"
                 raise ToolError(f"the arguments of {self.name} are invalid: {problem}.")
         try:
             async with _report_progress(context, self.title or self.name):
@@ -68,13 +68,13 @@ class LatencyDeclaration:
 
 
 def tool(
-    function: Callable[..., Any], annotations: ToolAnnotations, title: str, declared: LatencyDeclaration
+    function: Callable[..., Any], annotations: ToolAnnotations, title: str, latency: LatencyDeclaration
 ) -> StrictTool:
     """Tool from a function or a bound method, whose name, docstring and annotated parameters become the definition."""
     meta = {
-        "fairlead.dev/estimated_duration_ms": declared.estimated_ms,
-        "fairlead.dev/max_duration_ms": declared.max_ms,
-        "fairlead.dev/min_tier": declared.min_tier,
+        "fairlead.dev/estimated_duration_ms": latency.estimated_ms,
+        "fairlead.dev/max_duration_ms": latency.max_ms,
+        "fairlead.dev/min_tier": latency.min_tier,
     }
     strict_tool = StrictTool.from_function(function, annotations=annotations, title=title, meta=meta)
     strict_tool.parameters = {**strict_tool.parameters, "additionalProperties": False}
@@ -99,16 +99,16 @@ async def _report_progress(context: Context[Any, Any], activity: str) -> AsyncIt
     """
 
     async def report() -> None:
-        elapsed = SILENT_S
-        await asyncio.sleep(SILENT_S)
+        elapsed = FIRST_PROGRESS_S
+        await asyncio.sleep(FIRST_PROGRESS_S)
         while True:
             await context.report_progress(elapsed, None, f"{activity}: {elapsed:.0f} s")
-            await asyncio.sleep(EVERY_S)
-            elapsed += EVERY_S
+            await asyncio.sleep(PROGRESS_INTERVAL_S)
+            elapsed += PROGRESS_INTERVAL_S
 
-    reporting = asyncio.create_task(report())
+    report_task = asyncio.create_task(report())
     try:
         yield
     finally:
-        reporting.cancel()
-        await asyncio.gather(reporting, return_exceptions=True)  # errors of notifications to a disconnected client
+        report_task.cancel()
+        await asyncio.gather(report_task, return_exceptions=True)  # errors of notifications to a disconnected client

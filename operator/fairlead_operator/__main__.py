@@ -32,8 +32,8 @@ from fairlead_operator.settings import ReleaseSettings, Settings
 
 logger = logging.getLogger(__name__)
 
-DESCRIPTORS: Final = 65_536
-"""Open files that the operator may have, if the hard limit allows."""
+MAX_OPEN_FILES: Final = 65_536
+"""Limit of open files that the operator sets, if the hard limit allows."""
 STOP_SECONDS: Final = 15.0
 """Seconds from a signal until the process ends at the latest."""
 
@@ -108,7 +108,7 @@ async def _until_signal(operator: Operator) -> None:
 def _allow_many_connections() -> None:
     """Raise the limit of open files: the operator keeps one connection per server, and the usual limit is 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

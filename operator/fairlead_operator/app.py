@@ -62,7 +62,7 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
-from fairlead_operator.kube.owned import Owned
+from fairlead_operator.kube.owned import OwnedObjects
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import serves_domain_policies
@@ -111,7 +111,7 @@ class StartupConfiguration:
     tiers: Collection[LatencyTier]
     """Default tiers, created on a cluster without any LatencyTier."""
     owners: Sequence[Json]
-    """Owner references of all objects in the release's namespace."""
+    """Owner references for the objects that the operator creates in the release's namespace."""
     egress: Egress
     """Addresses that servers may have."""
 
@@ -167,7 +167,7 @@ class Operator:
                 owners=self.startup.owners if namespace == release_namespace else (),
                 release_prefix=release_prefix,
                 superior_holder=self._other_releases.superior_holder,
-                explain=partial(explain, watched=watched),
+                explain=partial(explain, watched_namespace=watched),
             ),
         )
         """Lease over the watched namespaces, for which the holder of `lease` contends with other releases."""
@@ -238,7 +238,7 @@ class _Leadership:
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone_writes.labels(kind.plural).inc())
-        self.owned = Owned(kube, queue.add, kinds, drift)
+        self.owned = OwnedObjects(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add, dependencies.now)
         self._tiers_gone = asyncio.Event()
         self.declarations = KubeDeclarations(
@@ -325,7 +325,7 @@ class _Leadership:
         self._kube = kube
         self._configuration = operator.configuration
         self._release_namespace = release_namespace
-        self._watched = watched
+        self._watched_namespace = watched
         """The watched namespace; None: all namespaces."""
         self._list_seconds = controller.list_seconds
         self._random = dependencies.rng.random
@@ -351,7 +351,7 @@ class _Leadership:
         # may not read events, as with the Role of an older release.
         warnings = Informer(
             self._kube,
-            Scope(EVENTS, Json, self._watched, fields=FIELD_SELECTOR),
+            Scope(EVENTS, Json, self._watched_namespace, fields=FIELD_SELECTOR),
             self.pods.warnings,
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
@@ -367,7 +367,7 @@ class _Leadership:
             self._configuration,
             partial(handlers, tiers=self.declarations.reads_tiers),
             observe,
-            self._watched,
+            self._watched_namespace,
             self._wait_for_kinds,
         )
         async with asyncio.TaskGroup() as group:
@@ -419,7 +419,7 @@ class _Leadership:
     def _fairlead_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
         """Scope and store of each of Fairlead's kinds that this operator may read."""
         return {
-            kind: (Scope(kind, Json, self._watched if kind.namespaced else None), store)
+            kind: (Scope(kind, Json, self._watched_namespace if kind.namespaced else None), store)
             for kind, store in self.declarations.stores().items()
         }
 
@@ -427,13 +427,13 @@ class _Leadership:
         """Scope and store of the objects of Kubernetes' kinds that this operator reads."""
         managed = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope[Json], Store[Json]]] = [
-            (Scope(kind, Json, self._watched, managed), store) for kind, store in self.owned.stores.items()
+            (Scope(kind, Json, self._watched_namespace, managed), store) for kind, store in self.owned.stores.items()
         ]
         secret = self.installation_secret
         return [
             *workloads,
             *([(secret.scope, secret)] if secret is not None else []),
-            (Scope(PODS, Json, self._watched, managed), self.pods.store),
+            (Scope(PODS, Json, self._watched_namespace, managed), self.pods.store),
             (Scope(CONFIG_MAPS, Json, self._release_namespace, LABEL_DOCUMENT), self.documents.store),
             (Scope(SECRETS, Json, self._release_namespace, STORE_SELECTOR), self.credential_store.store),
             *((Scope(SECRETS, Json, namespace, SELECTOR), store) for namespace, store in self.secrets.stores.items()),

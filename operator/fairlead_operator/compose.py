@@ -99,7 +99,7 @@ def compose(
 
     def on_entry(key: ServerKey, entry: ServerEntry | None) -> None:
         entries.put(key, entry)
-        policies.note_reconciled(key, ready=entry is None)
+        policies.note_reconciled(key, is_ready=entry is None)
 
     def on_prefix_change() -> None:
         entries.outdated.set()
@@ -112,7 +112,7 @@ def compose(
     prefixes = Prefixes(
         options.reconciler.prefix_style,
         options.reconciler.prefix_retention,
-        changed=on_prefix_change,
+        on_change=on_prefix_change,
         now=clocks.now,
         monotonic=clocks.monotonic,
     )
@@ -161,7 +161,7 @@ def compose(
         else None
     )
     if puller is not None:
-        telemetry.scraped.gateways = lambda: puller.reached
+        telemetry.scraped.gateways = lambda: puller.is_reached
     rules = RulesPublisher(
         adapters.declarations,
         adapters.documents,

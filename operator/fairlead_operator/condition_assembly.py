@@ -47,12 +47,12 @@ def conditions(
     `previous` are the conditions in the resource's stored status.
     """
     context = advice_context or AdviceContext()
-    present = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
-    present[ConditionType.READY] = ready_verdict(present)
-    before = {condition.type: condition for condition in previous}
+    present_verdicts = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
+    present_verdicts[ConditionType.READY] = ready_verdict(present_verdicts)
+    previous_by_type = {condition.type: condition for condition in previous}
     return [
-        _condition(kind, verdict, before.get(kind), generation, now, _with_advice(verdict, context))
-        for kind, verdict in present.items()
+        _condition(kind, verdict, previous_by_type.get(kind), generation, now, _with_advice(verdict, context))
+        for kind, verdict in present_verdicts.items()
     ]
 
 
@@ -82,14 +82,14 @@ def verdict_of(condition: Condition | None) -> ConditionVerdict | None:
 def _condition(
     kind: ConditionType,
     verdict: ConditionVerdict,
-    before: Condition | None,
+    previous: Condition | None,
     generation: int,
     now: datetime,
     message: str,
 ) -> Condition:
     status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
-    unchanged = before is not None and before.status == status
-    changed_at = before.last_transition_time if before is not None and unchanged else now.replace(microsecond=0)
+    unchanged = previous is not None and previous.status == status
+    changed_at = previous.last_transition_time if previous is not None and unchanged else now.replace(microsecond=0)
     return Condition(
         type=kind,
         status=status,

@@ -84,7 +84,7 @@ class ControllerParts:
     entries: ServerEntries
     """The servers document."""
     rules: RulesPublisher
-    rules_wanted: asyncio.Event
+    rules_outdated: asyncio.Event
     """Set when a tier, a policy or the labels of a server may have changed."""
     policies: PolicyStatuses
     moves: asyncio.Queue[Move]
@@ -108,14 +108,14 @@ class Controller:
         self._declarations = adapters.declarations
         self._options = options
         self._monotonic = monotonic
-        self._prepared = False
-        self._sweep_wanted = asyncio.Event()
+        self._is_prepared = False
+        self._sweep_due = asyncio.Event()
         self.queue = parts.queue
         self.reconciler = parts.reconciler
         self.timekeeper = parts.timekeeper
         self.entries = parts.entries
         self._rules = parts.rules
-        self.rules_wanted = parts.rules_wanted
+        self.rules_outdated = parts.rules_outdated
         self._policies = parts.policies
         self._moves = parts.moves
         self._puller = parts.puller
@@ -127,7 +127,7 @@ class Controller:
     def restore_document(self, name: str, labels: Mapping[str, str]) -> None:
         """Schedule a write of a document whose stored copy was edited or deleted."""
         if name == RULES_NAME:
-            self.rules_wanted.set()
+            self.rules_outdated.set()
         elif name == SERVERS_NAME:
             self.entries.outdated.set()
         elif labels.get(LABEL_DOCUMENT) == STATE:
@@ -140,7 +140,7 @@ class Controller:
 
         `run` calls this method if it was not called before.
         """
-        self._prepared = True
+        self._is_prepared = True
         await self._restore()
         await self.reconciler.start()
         for entry in await self.reconciler.new_server_entries():
@@ -149,12 +149,12 @@ class Controller:
     async def run(self) -> None:
         """Run all loops until cancelled."""
         try:
-            if not self._prepared:
+            if not self._is_prepared:
                 await self.prepare()
             for key in await self._platform.keys():
                 self.queue.add(key)
-            self._sweep_wanted.set()
-            self.rules_wanted.set()
+            self._sweep_due.set()
+            self.rules_outdated.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.queue.run(self._reconcile), name="work queue")
                 group.create_task(self._keep_sweeping(), name="sweep")
@@ -201,15 +201,15 @@ class Controller:
 
     async def _keep_sweeping(self) -> None:
         while True:
-            await self._wait_for(self._sweep_wanted, self._options.sweep_s)
-            await self._run_or_retry("sweep", self.sweep, self._sweep_wanted)
+            await self._wait_for(self._sweep_due, self._options.sweep_s)
+            await self._run_or_retry("sweep", self.sweep, self._sweep_due)
 
     async def _keep_rules(self) -> None:
         while True:
-            await self._wait_for(self.rules_wanted, self._options.sweep_s)
+            await self._wait_for(self.rules_outdated, self._options.sweep_s)
             await asyncio.sleep(self._options.settle_s)
-            self.rules_wanted.clear()
-            await self._run_or_retry("rules", self._rules.publish, self.rules_wanted)
+            self.rules_outdated.clear()
+            await self._run_or_retry("rules", self._rules.publish, self.rules_outdated)
 
     async def _keep_policies(self) -> None:
         while True:
@@ -230,7 +230,7 @@ class Controller:
 
     async def _keep_tool_counts(self) -> None:
         """Keep the number of tools in each tier's status up to date."""
-        changed, interval_s = self.timekeeper.resized, self._options.figures_s
+        changed, interval_s = self.timekeeper.sizes_changed, self._options.figures_s
         await self._keep_writing("sizes of tiers", self._write_tool_counts, changed, interval_s)
 
     async def _keep_entries(self) -> None:
@@ -239,7 +239,7 @@ class Controller:
         )
 
     async def _keep_writing(
-        self, what: str, write: Callable[[], Awaitable[object]], outdated: asyncio.Event, longest_pause_s: float
+        self, task_name: str, write: Callable[[], Awaitable[object]], outdated: asyncio.Event, longest_pause_s: float
     ) -> None:
         """Call `write` whenever `outdated` is set: at once if the last write was `longest_pause_s` ago, else after
         pauses that grow up to `longest_pause_s`.
@@ -251,7 +251,7 @@ class Controller:
             was_quiet = self._monotonic() - written_at >= longest_pause_s
             pause = self._options.settle_s if was_quiet else min(2 * pause, longest_pause_s)
             written_at = self._monotonic()
-            await self._run_or_retry(what, write, outdated)
+            await self._run_or_retry(task_name, write, outdated)
             await asyncio.sleep(pause)
 
     async def _write_tool_counts(self) -> None:
@@ -278,17 +278,19 @@ class Controller:
             pass
         event.clear()
 
-    async def _run_or_retry(self, what: str, action: Callable[[], Awaitable[object]], wanted: asyncio.Event) -> None:
-        """Run `action`; on PLATFORM_ERRORS, set `wanted` after a pause, so that the action is repeated."""
+    async def _run_or_retry(
+        self, task_name: str, action: Callable[[], Awaitable[object]], outdated: asyncio.Event
+    ) -> None:
+        """Run `action`; on PLATFORM_ERRORS, set the event `outdated` after a pause, so that the action is repeated."""
         try:
             await action()
         except PLATFORM_ERRORS as error:
-            logger.warning("the task '%s' failed and will be retried: %s", what, error)
-            self._telemetry.publish_failures.labels(what).inc()
+            logger.warning("the task '%s' failed and will be retried: %s", task_name, error)
+            self._telemetry.publish_failures.labels(task_name).inc()
             await asyncio.sleep(self._options.backoff.first)
-            wanted.set()
+            outdated.set()
 
 
 def _tier_announcement(move: Move) -> Announcement:
-    has_left_tier = any(tier not in move.after for tier in move.before)
+    has_left_tier = any(tier not in move.tiers_after for tier in move.tiers_before)
     return Announcement("Warning" if has_left_tier else "Normal", TIER_MOVED, move.sentence)

@@ -120,10 +120,10 @@ class KopfThread:
                 logger.warning("Kopf did not end within %g s", STOP_SECONDS)
 
     @staticmethod
-    async def _wait_for_end(ended: asyncio.Event) -> bool:
+    async def _wait_for_end(end_event: asyncio.Event) -> bool:
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                return await ended.wait()
+                return await end_event.wait()
         except TimeoutError:
             return False
 

@@ -90,7 +90,7 @@ class Workload:
     endpoint: Endpoint | None
     revision: str = ""
     """Changes when the running process or pods are replaced, which makes a discovery due at once."""
-    down: ConditionVerdict | None = None
+    outage: ConditionVerdict | None = None
     """Why a started workload cannot be reached, as the platform sees it; becomes the verdict Verified. None if the
     platform sees no obstacle.
     """
@@ -98,9 +98,9 @@ class Workload:
     """None for a server without pods."""
     recheck_after_s: float | None = None
     """Seconds until the workload has to be checked again; None if events report all changes."""
-    network: ConditionVerdict | None = None
+    network_enforcement: ConditionVerdict | None = None
     """Whether the NetworkPolicies of the pods are enforced; None without pods, or without the daily probe."""
-    disputed: ConditionVerdict | None = None
+    undone_writes: ConditionVerdict | None = None
     """Names the client that keeps undoing the operator's writes for this server; None without such a client."""
     missing_pods: ConditionVerdict | None = None
     """Why some pods cannot start while others serve; None if no pods serve, or if none is known to fail."""
@@ -109,8 +109,8 @@ class Workload:
 
     @property
     def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
-        """`network` and `disputed`: verdicts that do not affect whether the workload counts as running."""
-        return self.network, self.disputed
+        """`network_enforcement` and `undone_writes`, which do not affect whether the workload counts as running."""
+        return self.network_enforcement, self.undone_writes
 
 
 class TokenCredential(Credential, frozen=True, kw_only=True):
@@ -143,17 +143,17 @@ class ResolvedCredential:
     """Why no pods may be started or changed: a Secret that they read may not be used, or could not be checked. None:
     pods may be started.
     """
-    absent: frozenset[str] = frozenset()
+    absent_secrets: frozenset[str] = frozenset()
     """Names of the Secrets that do not exist and to which only optional references refer."""
     oauth: OAuthSettings | None = None
     """How tokens for calls are obtained with `value`; None if `value` is sent as it is."""
-    operator: OperatorCredential | None = None
+    own_credential: OperatorCredential | None = None
     """Credential of the operator's own sessions; None if it equals the credential for calls."""
 
     @property
-    def of_operator(self) -> OperatorCredential:
+    def operator_credential(self) -> OperatorCredential:
         """Credential with which the operator itself connects to the server."""
-        return self.operator or OperatorCredential(self.value, self.ref.hash if self.ref else "")
+        return self.own_credential or OperatorCredential(self.value, self.ref.hash if self.ref else "")
 
 
 TIER_MOVED: Final = "TierMoved"
@@ -221,8 +221,8 @@ class Platform(Protocol):
         """Clean up after a deleted resource: end processes and delete objects without garbage collection."""
         ...
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Clean up after all servers that are not `alive`, because events of deletions can be missed."""
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        """Clean up after all servers that no longer exist, because events of deletions can be missed."""
         ...
 
 

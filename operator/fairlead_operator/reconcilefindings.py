@@ -48,18 +48,20 @@ class ReconcileFindings:
         """
         return self._may_be_called and (self.discovery is None or not self.discovery.has_lost_server)
 
-    def stored_tools_online(self, stored: Catalog) -> bool:
+    def stored_tools_online(self, catalog: Catalog) -> bool:
         """Whether the tools of a stored catalog are expected to answer calls.
 
         The tools of an HTTP API stay online even if this operator cannot read the OpenAPI document, provided that the
         catalog was made from the present spec.
         """
         is_api = self.discovery is not None and self.discovery.target.api is not None
-        same_spec = stored.generation == self.server.metadata.generation
-        return stored.online and (self.online or (is_api and same_spec and self._may_be_called))
+        has_same_spec = catalog.generation == self.server.metadata.generation
+        return catalog.online and (self.online or (is_api and has_same_spec and self._may_be_called))
 
     @property
     def _may_be_called(self) -> bool:
         return (
-            self.workload.verdict.ok is True and self.workload.down is None and self.credential.verdict.ok is not False
+            self.workload.verdict.ok is True
+            and self.workload.outage is None
+            and self.credential.verdict.ok is not False
         )

@@ -75,7 +75,7 @@ logger = logging.getLogger(__name__)
 STALLED_RETRY_S: Final = 60.0
 """Seconds until a refused write is tried again: somebody may remove the cause without an event of the McpServer."""
 FIRST_ANSWER_GRACE_S: Final = 1.0
-"""Seconds for which a server's first answer is awaited before a status says so.
+"""Seconds for which a server's first answer is awaited before the status says that it is missing.
 
 Most answers arrive sooner, and each status costs a write to the API server.
 """
@@ -166,7 +166,7 @@ class Reconciler:
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, ignore_held_back, clocks.now)
         self._listing_findings: dict[ServerKey, ListingFindings] = {}
         """Findings about the last listing of each server."""
-        self._terminating: set[ServerKey] = set()
+        self._terminating_servers: set[ServerKey] = set()
         """Servers for which the deletion of their namespace was logged."""
 
     async def start(self) -> None:
@@ -186,8 +186,8 @@ class Reconciler:
         for prefix, keys in self._prefixes.contenders().items():
             holder = holder_by_status(servers[key] for key in keys)
             for key in keys:
-                stored = await self.catalogs.read(key, servers[key].metadata.uid)
-                if stored is not None and stored.prefix == prefix:
+                stored_catalog = await self.catalogs.read(key, servers[key].metadata.uid)
+                if stored_catalog is not None and stored_catalog.prefix == prefix:
                     holder = key
             if holder is not None:
                 self._prefixes.confirm_holder(prefix, holder)
@@ -195,11 +195,11 @@ class Reconciler:
 
     async def new_server_entries(self) -> list[ServerEntry]:
         """Entries of the servers that have no catalog before the first reconcile. Raises PLATFORM_ERRORS."""
-        stored = await self.catalogs.names()
+        catalog_names = await self.catalogs.names()
         return [
             entry_of_new(server.key, self._prefixes.grant(server)[1])
             async for server in self._servers()
-            if catalog_name(server.key) not in stored
+            if catalog_name(server.key) not in catalog_names
         ]
 
     async def _servers(self) -> AsyncIterator[McpServer]:
@@ -229,9 +229,9 @@ class Reconciler:
         self._platform.retry(key)
         self._discoverer.refresh(key)
 
-    def take_listings(self, granted: Iterable[GrantedListing]) -> None:
+    def take_listings(self, reports: Iterable[GrantedListing]) -> None:
         """Publish each listing that a gateway read with a user's token and that is newer than the server's last one."""
-        for report in granted:
+        for report in reports:
             listing = first_grant.read_user_listing(report)
             if listing is None:
                 logger.warning(
@@ -255,9 +255,9 @@ class Reconciler:
             logger.warning("%s cannot be read: %s", key, error)
             return Stalled(Cause.INVALID)
         except NamespaceTerminating as error:
-            if key not in self._terminating:
+            if key not in self._terminating_servers:
                 logger.info("%s is not reconciled while its namespace is being deleted: %s", key, error)
-                self._terminating.add(key)
+                self._terminating_servers.add(key)
             return Waiting(error.reason)
         except PLATFORM_ERRORS as error:
             logger.warning("%s could not be reconciled and will be retried: %s", key, error)
@@ -267,12 +267,12 @@ class Reconciler:
         self._discoverer.forget(key)
         self._listing_findings.pop(key, None)
         self._plans.pop(key, None)
-        self._terminating.discard(key)
+        self._terminating_servers.discard(key)
         await self._definitions.drop(key)
         self._stop_probes(key)
         self.floors.forget(key)
-        served = catalog_name(key) in await self.catalogs.names()
-        for other in self._prefixes.release(key, served=served):
+        is_served = catalog_name(key) in await self.catalogs.names()
+        for other in self._prefixes.release(key, served=is_served):
             self._enqueue(other)
         await self._store_reservation(key)
         await self.catalogs.withdraw(key)
@@ -298,49 +298,49 @@ class Reconciler:
     async def _reconcile_existing(self, server: McpServer) -> Outcome:
         for other in self._prefixes.claim(server):
             self._enqueue(other)
-        accepted = check(server, self._platform.environment, self._pod_templates)
-        if not accepted.ok:
-            return await self._reject_spec(server, accepted)
-        conflicted, prefix = self._prefixes.grant(server)
+        accepted_verdict = check(server, self._platform.environment, self._pod_templates)
+        if not accepted_verdict.ok:
+            return await self._reject_spec(server, accepted_verdict)
+        conflicted_verdict, prefix = self._prefixes.grant(server)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         discovery = self._discover(server, credential, workload)
         if discovery is not None and discovery.wants_sign_in:
             credential = first_grant.with_consent(server, credential)
-        findings = ReconcileFindings(server, accepted, prefix, credential, workload, discovery)
+        findings = ReconcileFindings(server, accepted_verdict, prefix, credential, workload, discovery)
         findings.note_replaced_pods(self._monotonic())
         await self._add_failure_line(findings)
-        catalog, refused = await self._publish_or_refusal(findings)
-        calibrated = self._calibrate(findings, catalog)
-        optional = (
+        catalog, refusal = await self._publish_or_refusal(findings)
+        calibrated_verdict = self._calibrate(findings, catalog)
+        optional_verdicts = (
             *self._definitions.verdicts(server.key),
             combine(workload.missing_pods, self._partially_invalid(server, catalog)),
-            conflicted,
+            conflicted_verdict,
             *workload.side_verdicts,
         )
-        verified = self._verification(findings)
-        authorized = self._authorization(server)
+        verified_verdict = self._verification(findings)
+        authorized_verdict = self._authorization(server)
         verdicts = Verdicts(
-            accepted,
+            accepted_verdict,
             credential.verdict,
-            refused or workload.verdict,
-            verified,
-            calibrated,
-            *optional,
-            authorized=authorized,
+            refusal or workload.verdict,
+            verified_verdict,
+            calibrated_verdict,
+            *optional_verdicts,
+            authorized=authorized_verdict,
         )
         listing_findings = self._listing_findings.get(server.key)
-        left_out = listing_findings.tools_left_out if listing_findings is not None else None
+        tools_left_out = listing_findings.tools_left_out if listing_findings is not None else None
         latency = self._latencies.summary(server.key) if self._latencies is not None else None
         approvals = self._definitions.approvals(server.key)
-        facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pod_count, approvals)
+        facts = Facts(workload.endpoint, catalog, tools_left_out, latency, workload.pod_count, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
-        self._on_entry(server.key, self._entry(findings, status, conflicted))
+        self._on_entry(server.key, self._entry(findings, status, conflicted_verdict))
         if (seconds := self._seconds_until_report(findings, verdicts)) > 0:
             return Done(seconds)
         await self._report_status(server, status)
-        outcome = self._outcome(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY_S)
-        if authorized is not None and isinstance(outcome, Done):
+        outcome = self._outcome(findings) if refusal is None else Stalled(refusal.cause, STALLED_RETRY_S)
+        if authorized_verdict is not None and isinstance(outcome, Done):
             return outcome.no_later_than(self.failed_grants.seconds_until_due(server.key))
         return outcome
 
@@ -350,31 +350,31 @@ class Reconciler:
         names = combine(pattern_verdict(server, listing_findings), override_verdict(server, listing_findings))
         return combine(combine(names, scheme_verdict(server, catalog)), self.floors.verdict(server))
 
-    async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
-        self._discoverer.stop(server.key, accepted.message)
+    async def _reject_spec(self, server: McpServer, accepted_verdict: ConditionVerdict) -> Outcome:
+        self._discoverer.stop(server.key, accepted_verdict.message)
         self._stop_probes(server.key)
         await self.catalogs.withdraw(server.key)
-        conflicted, _ = self._prefixes.grant(server)
-        verdicts = Verdicts(accepted, conflicted=conflicted)
+        conflicted_verdict, _ = self._prefixes.grant(server)
+        verdicts = Verdicts(accepted_verdict, conflicted=conflicted_verdict)
         status = build_status(server, verdicts, Facts(), self._now(), self._platform.environment)
-        refreshed = self._discoverer.last_refresh(server.key)
-        self._on_entry(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
+        refresh_result = self._discoverer.last_refresh(server.key)
+        self._on_entry(server.key, entry_for(server.key, None, status, refresh_result, conflicted=conflicted_verdict))
         await self._report_status(server, status)
-        return Stalled(accepted.cause)
+        return Stalled(accepted_verdict.cause)
 
     def _discover(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> DiscoveryState | None:
         """Start, pause or stop the server's discovery, depending on its workload and credential."""
         endpoint = workload.endpoint
-        verdicts = (workload.verdict, workload.down, credential.verdict)
-        failing = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
+        verdicts = (workload.verdict, workload.outage, credential.verdict)
+        failing_verdicts = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
         # Only a failure ends a requested refresh. While a verdict is unknown, the refresh remains pending.
-        why = next((verdict.message for verdict in failing if verdict.ok is False), "")
+        problem = next((verdict.message for verdict in failing_verdicts if verdict.ok is False), "")
         if endpoint is None:
-            self._discoverer.stop(server.key, why)
+            self._discoverer.stop(server.key, problem)
             return None
-        if failing:
-            return self._discoverer.pause(server.key, why)
-        operator_credential = credential.of_operator
+        if failing_verdicts:
+            return self._discoverer.pause(server.key, problem)
+        operator_credential = credential.operator_credential
         target = DiscoveryTarget(
             server.metadata.uid,
             endpoint,
@@ -405,8 +405,8 @@ class Reconciler:
         """The verdict Verified from the server's last answer; None before an answer, so that a restart of the operator
         does not change the condition.
         """
-        if findings.workload.down is not None:
-            return findings.workload.down
+        if findings.workload.outage is not None:
+            return findings.workload.outage
         if findings.credential.verdict.ok is None:
             return None
         if findings.workload.verdict.ok is not True or not findings.credential.verdict.ok or findings.discovery is None:
@@ -442,57 +442,61 @@ class Reconciler:
             raise
         except REFUSALS as error:
             logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
-            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")
-            return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), why
+            refusal = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")
+            return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), refusal
 
     async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
         """Publish or withdraw the catalog as the findings require; return the published catalog."""
         server = findings.server
-        stored = await self.catalogs.read(server.key, server.metadata.uid)
-        if stored is None:  # a document that was deleted or damaged is restored from the copy in memory
-            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)
-        catalog = await self._catalog(findings, stored)
+        stored_catalog = await self.catalogs.read(server.key, server.metadata.uid)
+        if stored_catalog is None:  # a document that was deleted or damaged is restored from the copy in memory
+            stored_catalog = self.catalogs.retained_copy(server.key, server.metadata.uid)
+        catalog = await self._catalog(findings, stored_catalog)
         if catalog is None or _removes_tools(findings):
             await self.catalogs.withdraw(server.key)
             return None
-        published = await self.catalogs.publish(catalog, stored)
+        published = await self.catalogs.publish(catalog, stored_catalog)
         self._on_catalog(published)
-        if not published.sign_in and (stored is None or stored.hash != published.hash):
-            await self._platform.announce(server, catalog_announcement(stored, published))
+        if not published.sign_in and (stored_catalog is None or stored_catalog.hash != published.hash):
+            await self._platform.announce(server, catalog_announcement(stored_catalog, published))
         return published
 
-    async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
+    async def _catalog(self, findings: ReconcileFindings, stored_catalog: Catalog | None) -> Catalog | None:
         """The catalog from the last successful discovery, else the stored catalog. A stored catalog can be marked
         offline but not online.
         """
         server, state, endpoint = findings.server, findings.discovery, findings.workload.endpoint
-        refreshed = (state and state.refreshed) or (stored and stored.refreshed)
+        refresh_result = (state and state.refreshed) or (stored_catalog and stored_catalog.refreshed)
         if state is not None and endpoint is not None:
             credential = findings.credential
-            reached = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
-            if (earlier := first_grant.stored_listing(state, stored)) is not None:
-                state.listing = PackedListing.of(earlier)
-                state.lists_read_at = 0.0 if stored is None else stored.lists_read_at
+            access = CallAccess(endpoint, credential.ref, findings.prefix, credential.oauth)
+            if (earlier_listing := first_grant.stored_listing(state, stored_catalog)) is not None:
+                state.listing = PackedListing.of(earlier_listing)
+                state.lists_read_at = 0.0 if stored_catalog is None else stored_catalog.lists_read_at
             if state.listing is not None:
                 self.catalogs.release(server.key)
-                before = None if stored is None or stored.sign_in else stored
+                previous_catalog = None if stored_catalog is None or stored_catalog.sign_in else stored_catalog
                 listing = first_grant.published_listing(server, state, await unpack_listing(state.listing))
-                offer = await self._definitions.offer(server, listing, reached, before)
+                offer = await self._definitions.offer(server, listing, access, previous_catalog)
                 self._store_findings(server.key, offer.findings)
                 for announcement in offer.announcements:
                     await self._platform.announce(server, announcement)
                 return msgspec.structs.replace(
-                    offer.catalog, online=findings.online, refreshed=refreshed, lists_read_at=state.lists_read_at
+                    offer.catalog, online=findings.online, refreshed=refresh_result, lists_read_at=state.lists_read_at
                 )
             if state.wants_sign_in and findings.online:
                 self.catalogs.release(server.key)
                 return msgspec.structs.replace(
-                    first_grant.sign_in_catalog(server, reached), refreshed=refreshed, lists_read_at=state.lists_read_at
+                    first_grant.sign_in_catalog(server, access),
+                    refreshed=refresh_result,
+                    lists_read_at=state.lists_read_at,
                 )
-        if stored is None or (state is not None and first_grant.is_obsolete(state, stored)):
+        if stored_catalog is None or (state is not None and first_grant.is_obsolete(state, stored_catalog)):
             return None
-        self.catalogs.retain(stored)
-        return msgspec.structs.replace(stored, online=findings.stored_tools_online(stored), refreshed=refreshed)
+        self.catalogs.retain(stored_catalog)
+        return msgspec.structs.replace(
+            stored_catalog, online=findings.stored_tools_online(stored_catalog), refreshed=refresh_result
+        )
 
     def _calibrate(self, findings: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
         """Start or stop probes of the server; return the verdict Calibrated."""
@@ -515,15 +519,15 @@ class Reconciler:
             calibration.interval.seconds,
             max(MIN_GAP_S, 1 / rate if rate else 0.0),
         )
-        self._prober.hold(key, probe_set, findings.credential.of_operator.value)
+        self._prober.hold(key, probe_set, findings.credential.operator_credential.value)
         return self._prober.verdict(key)
 
     def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
         version = (catalog.hash, server.metadata.generation)
-        cached = self._plans.get(server.key)
-        if cached is None or cached[0] != version:
-            cached = self._plans[server.key] = version, plan(server, catalog, self._default_probe_policy)
-        return cached[1]
+        cached_plan = self._plans.get(server.key)
+        if cached_plan is None or cached_plan[0] != version:
+            cached_plan = self._plans[server.key] = version, plan(server, catalog, self._default_probe_policy)
+        return cached_plan[1]
 
     def _stop_probes(self, key: ServerKey) -> None:
         if self._prober is not None:
@@ -531,14 +535,14 @@ class Reconciler:
 
     def _store_findings(self, key: ServerKey, findings: ListingFindings) -> None:
         """Store the findings about a listing, and log them if they changed."""
-        before = self._listing_findings.get(key, ListingFindings())
+        previous_findings = self._listing_findings.get(key, ListingFindings())
         self._listing_findings[key] = findings
-        if before != findings:
+        if previous_findings != findings:
             for line in findings.lines:
                 logger.warning("%s: %s", key, line)
 
     def _entry(
-        self, findings: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
+        self, findings: ReconcileFindings, status: McpServerStatus, conflicted_verdict: ConditionVerdict | None
     ) -> ServerEntry | None:
         key = findings.server.key
         return entry_for(
@@ -547,14 +551,14 @@ class Reconciler:
             status,
             self._discoverer.last_refresh(key),
             removes_tools=_removes_tools(findings),
-            mask=Mask(findings.credential.of_operator.value),
-            conflicted=conflicted,
+            mask=Mask(findings.credential.operator_credential.value),
+            conflicted=conflicted_verdict,
         )
 
     async def _report_status(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
-        ready = status.condition(ConditionType.READY)
-        self._on_ready(server.key, ready)
+        ready_condition = status.condition(ConditionType.READY)
+        self._on_ready(server.key, ready_condition)
         for announcement in condition_announcements(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)
@@ -571,12 +575,12 @@ class Reconciler:
             return Waiting(verdict.cause)
         if verdict.ok is False:
             return Stalled(verdict.cause, STALLED_RETRY_S)
-        if findings.discovery is None or workload.down is not None or verdict.ok is None:
+        if findings.discovery is None or workload.outage is not None or verdict.ok is None:
             outcome = Done(workload.recheck_after_s)
         else:
             outcome = Done(self._seconds_until_discovery(findings.discovery))
         # Absent Secrets are polled for, because a Secret that is created without the label causes no event.
-        return outcome.no_later_than(STALLED_RETRY_S if credential.absent else None)
+        return outcome.no_later_than(STALLED_RETRY_S if credential.absent_secrets else None)
 
     def _seconds_until_discovery(self, state: DiscoveryState) -> float | None:
         """Seconds until the server's discovery needs a reconcile; None if the end of the running discovery triggers the

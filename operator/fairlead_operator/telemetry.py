@@ -141,12 +141,12 @@ class Telemetry:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
 
-    def show_held_back(self, key: ServerKey, held: int | None) -> None:
+    def show_held_back(self, key: ServerKey, held_count: int | None) -> None:
         """Set the number of a server's definitions that are held back; None for a server that is not pinned, or was
         deleted.
         """
-        if held is not None:
-            self.held_definitions.labels(*key).set(held)
+        if held_count is not None:
+            self.held_definitions.labels(*key).set(held_count)
         else:
             with contextlib.suppress(KeyError):
                 self.held_definitions.remove(*key)
@@ -159,17 +159,17 @@ class Telemetry:
     def show_enforcement(self, answer: Enforcement) -> None:
         """Set the gauges to the answer of the last network probe."""
         for direction in DIRECTIONS:
-            if (enforced := answer.of(direction)) is not None:
-                self.policies_enforced.labels(direction).set(enforced)
+            if (is_enforced := answer.of(direction)) is not None:
+                self.policies_enforced.labels(direction).set(is_enforced)
             else:
                 with contextlib.suppress(KeyError):
                     self.policies_enforced.remove(direction)
 
     def count_move(self, move: Move) -> None:
         """Count the tiers that a tool has left or entered."""
-        for tier in set(move.before) - set(move.after):
+        for tier in set(move.tiers_before) - set(move.tiers_after):
             self._moves.labels(tier, "down").inc()
-        for tier in set(move.after) - set(move.before):
+        for tier in set(move.tiers_after) - set(move.tiers_before):
             self._moves.labels(tier, "up").inc()
 
     def count_probe(self, outcome: AttemptOutcome | None) -> None:
@@ -188,12 +188,12 @@ class Telemetry:
                     if has_reported:
                         self._lag.observe(max(0.0, now - attempt.at))
 
-    def show_ready(self, key: ServerKey, ready: Condition | None) -> None:
+    def show_ready(self, key: ServerKey, condition: Condition | None) -> None:
         """Store a server's condition Ready as its status shows it; None for a deleted server."""
-        if ready is None:
+        if condition is None:
             self.scraped.ready.pop(key, None)
         else:
-            self.scraped.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
+            self.scraped.ready[key] = condition.status, condition.reason, str(cause_of(condition)[0] or "")
 
     def count_poll(self, *, answered: bool) -> None:
         """Count one request for a gateway's report."""
@@ -225,7 +225,7 @@ class ScrapedGauges(Collector):
         yield servers
         text = "Gateway replicas that are polled for latencies, by whether they answered the last request."
         gateways = GaugeMetricFamily("fairlead_operator_gateways", text, labels=["state"])
-        answered = list(self.gateways().values())
-        gateways.add_metric([ANSWERING], sum(answered))
-        gateways.add_metric([SILENT], len(answered) - sum(answered))
+        answers = list(self.gateways().values())
+        gateways.add_metric([ANSWERING], sum(answers))
+        gateways.add_metric([SILENT], len(answers) - sum(answers))
         yield gateways

@@ -59,7 +59,7 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff or ItemBackoff()
         self._rng = rng or random.Random()
         self._due_keys: dict[K, None] = {}
-        self._active: set[K] = set()
+        self._active_keys: set[K] = set()
         self._added_while_active: set[K] = set()
         """Keys that were added while they were processed."""
         self._delay_timers: dict[K, asyncio.TimerHandle] = {}
@@ -69,7 +69,9 @@ class WorkQueue(Generic[K]):
         self._idle.set()
 
     def __repr__(self) -> str:
-        return f"<WorkQueue due={len(self._due_keys)} active={len(self._active)} delayed={len(self._delay_timers)}>"
+        return (
+            f"<WorkQueue due={len(self._due_keys)} active={len(self._active_keys)} delayed={len(self._delay_timers)}>"
+        )
 
     @property
     def depth(self) -> int:
@@ -79,12 +81,12 @@ class WorkQueue(Generic[K]):
     @property
     def active_count(self) -> int:
         """Number of keys that are being processed."""
-        return len(self._active)
+        return len(self._active_keys)
 
     def add(self, key: K) -> None:
         """Process `key` as soon as a worker is free."""
         self._cancel_delay(key)
-        if key in self._active:
+        if key in self._active_keys:
             self._added_while_active.add(key)
         else:
             self._due_keys[key] = None
@@ -136,30 +138,30 @@ class WorkQueue(Generic[K]):
                 await self._wake.wait()
             key = next(iter(self._due_keys))
             del self._due_keys[key]
-            self._active.add(key)
+            self._active_keys.add(key)
             outcome: Outcome | None = None
             try:
                 outcome = await work(key)
             except Exception:
                 logger.exception("the reconcile of %s failed unexpectedly and will be retried", key)
             finally:
-                self._active.discard(key)
+                self._active_keys.discard(key)
             self._schedule_next(key, outcome)
 
     def _schedule_next(self, key: K, outcome: Outcome | None) -> None:
         """Schedule the next run of a key by the outcome of its last run."""
         match outcome:
-            case Done(after) | Stalled(_, after):
+            case Done(delay_s) | Stalled(_, delay_s):
                 self._failures.pop(key, None)
-            case Waiting(_, float() | int() as after):
+            case Waiting(_, float() | int() as delay_s):
                 self._failures.pop(key, None)
             case _:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
-                after = self._backoff.delay(failures, self._rng)
+                delay_s = self._backoff.delay(failures, self._rng)
         if key in self._added_while_active:
             self._added_while_active.discard(key)
             self.add(key)
-        elif after is not None:
-            self.add_after(key, after)
-        if not self._due_keys and not self._active:
+        elif delay_s is not None:
+            self.add_after(key, delay_s)
+        if not self._due_keys and not self._active_keys:
             self._idle.set()

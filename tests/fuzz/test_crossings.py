@@ -31,7 +31,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address
-from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fairlead_servers.file_io.jail import FileRefused, FolderQuota, Jail
 from fixed_authenticator import Names
 from gatewayworld import Answer, Ask, ask, catalog, legacy, publish, running, wait_for_snapshots
 from podtemplates import TEMPLATES
@@ -323,9 +323,9 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: P
         for number in itertools.count():
             if number >= 600 and swapped >= TRIES:
                 break
-            with suppress(Refused):
+            with suppress(FileRefused):
                 read.append(jail.read(("place/name", "place/link")[number % 2]))
-            with suppress(Refused):
+            with suppress(FileRefused):
                 jail.write(("place/name", "place/link", "place/new")[number % 3], b"mine")
     finally:
         over.set()

@@ -189,9 +189,9 @@ def _servers() -> Store[Json]:
 
 def _policies() -> Store[Json]:
     from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-    from fairlead_operator.kube.declared_resources import Declared
+    from fairlead_operator.kube.declared_resources import DeclaredResources
 
-    return Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
+    return DeclaredResources(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
 
 
 def _secrets() -> Store[Json]:

@@ -13,8 +13,8 @@ APIS = (
         "a path of an API that an argument leads out of its segment",
         _REQUESTS,
         (
-            ("if any(_is_dots(segment) for segment in _SEPARATORS.split(seen)):", "if False:"),
-            ("if _is_dots(unquote(made)):", "if False:"),
+            ("if any(_is_dots(segment) for segment in _SEPARATORS.split(reading)):", "if False:"),
+            ("if _is_dots(unquote(encoded_segment)):", "if False:"),
         ),
         f"{_CALLS}::test_an_argument_cannot_leave_its_segment_of_the_path",
         "KeyError: 'isError'",
@@ -62,7 +62,7 @@ APIS = (
     Guard(
         "a key of a person beside another one that a model chose",
         _REQUESTS,
-        ((" | {added}", ""),),
+        ((" | {added_header}", ""),),
         "tests/unit/openapi/test_requests_of_operations.py::test_a_header_that_the_caller_adds_is_set_by_nothing_else",
         "mine",
     ),

@@ -63,8 +63,8 @@ CROSSINGS = (
         "fairlead_servers.file_io.jail",
         (
             (
-                "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
-                "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
+                "_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
+                "_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
             ),
         ),
         f"{_TEST}::test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere",

@@ -79,7 +79,7 @@ TENANCY = (
     Guard(
         "the public names of a server that was deleted",
         "fairlead_operator.server.prefixes",
-        (("            waiting |= self.reserve(claim.prefix, key)\n", "            pass\n"),),
+        (("            claimants |= self.reserve(claim.prefix, key)\n", "            pass\n"),),
         "tests/component/together/test_prefix_owners.py::test_a_deleted_servers_prefix_stays_with_its_owner",
         "AssertionError: told: not within",
     ),

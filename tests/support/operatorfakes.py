@@ -116,8 +116,8 @@ class MemoryPlatform:
     async def forget(self, key: ServerKey) -> None:
         self.forgotten.append(key)
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        self.swept.append(set(alive))
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        self.swept.append(set(existing_keys))
 
 
 @dataclass

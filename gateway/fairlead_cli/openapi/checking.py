@@ -84,7 +84,7 @@ def _row(report: OperationReport) -> tuple[str, str, str, str]:
 def _summary(compiled: CompiledDocument) -> Iterator[str]:
     counts = compiled.counts()
     total = sum(counts.values())
-    selected = f", of {total + compiled.unselected:,}" if compiled.unselected else ""
+    selected = f", of {total + compiled.unselected_count:,}" if compiled.unselected_count else ""
     yield (
         f"{compiled.title or 'the document'}, OpenAPI {compiled.openapi}, {total:,} operations{selected}: "
         f"{counts['made']:,} become tools, {counts['made with loss']:,} tools with losses, "
@@ -93,7 +93,8 @@ def _summary(compiled: CompiledDocument) -> Iterator[str]:
     if compiled.base_url:
         yield f"calls go to {compiled.base_url}"
     if compiled.schemes:
-        yield f"security schemes: {', '.join(f'{name} ({scheme.words})' for name, scheme in compiled.schemes.items())}"
+        schemes = ", ".join(f"{name} ({scheme.placement})" for name, scheme in compiled.schemes.items())
+        yield f"security schemes: {schemes}"
     yield from compiled.notes
     if not compiled.base_url:
         yield "write the URL of the API into a manifest, as openapi.baseURL"

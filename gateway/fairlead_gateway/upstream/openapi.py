@@ -141,7 +141,7 @@ class OpenApiUpstream(Upstream):
         token = request.authorization if sends_credential else b""
         arguments = arguments_of(members.get("arguments"))
         built = build_request(
-            operation, arguments, target.path, credential, added=token.decode("latin-1").partition(":")[0]
+            operation, arguments, target.path, credential, added_header=token.decode("latin-1").partition(":")[0]
         )
         path = operation.path if has_secrets else built.target.partition(b"?")[0].decode()
         mask = self._mask.with_value(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask

@@ -24,9 +24,9 @@ _NO_CREDENTIALS: Final = {
 """Texts by kind of identity, for callers without a token to exchange."""
 
 
-def credential_for(catalog: Catalog, identity: Identity, allowed: Collection[str]) -> str | None:
-    """The credential in words; None if the server is called without one. `allowed` has the authorization servers that
-    the installation allows callers' tokens to be sent to.
+def credential_for(catalog: Catalog, identity: Identity, allowed_servers: Collection[str]) -> str | None:
+    """The credential in words; None if the server is called without one. `allowed_servers`: authorization
+    servers that the installation allows callers' tokens to be sent to.
     """
     oauth = catalog.oauth
     if oauth is None:
@@ -39,7 +39,7 @@ def credential_for(catalog: Catalog, identity: Identity, allowed: Collection[str
         return _NO_CREDENTIALS[identity.kind]
     if identity.issued_here and not identity.session:
         return "none: a token that the gateway issued without a sign-in at the provider cannot be exchanged"
-    issuer, destination = identity.claims.get("iss"), TokenDestination(oauth, allowed)
+    issuer, destination = identity.claims.get("iss"), TokenDestination(oauth, allowed_servers)
     if isinstance(issuer, str) and not destination.may_receive(issuer):
         return f"none: the caller's token may not be sent to {destination.name}, which is not in {SETTING}"
     agent_note = "; each agent has its own" if oauth.grants_per == AGENT else ""

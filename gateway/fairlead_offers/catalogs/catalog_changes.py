@@ -60,12 +60,12 @@ class CatalogChanges:
                 continue
             if catalog_hash == self._catalog_hash:
                 continue
-            before, self._hashes, self._catalog_hash = self._hashes, hashes_now, catalog_hash
-            if before is not None:
-                counted = {kind: len(names) for kind, names in differences(before, hashes_now).items()}
-                for kind, tools in counted.items():
+            previous_hashes, self._hashes, self._catalog_hash = self._hashes, hashes_now, catalog_hash
+            if previous_hashes is not None:
+                counts = {kind: len(names) for kind, names in differences(previous_hashes, hashes_now).items()}
+                for kind, tools in counts.items():
                     self._counts.count_change(kind, tools)
-                log.debug("Searched tools changed: %s", counted)
+                log.debug("Searched tools changed: %s", counts)
 
     async def aclose(self) -> None:
         """Unsubscribe from activations of snapshots, and cancel a running comparison."""
@@ -86,10 +86,10 @@ def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
     return hashlib.sha256(listing.encode("utf-8", "replace")).hexdigest(), by_tool
 
 
-def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:
+def differences(old_hashes: Hashes, new_hashes: Hashes) -> dict[str, list[str]]:
     """Names of the tools that were `added`, `removed` and `modified` between two snapshots, by these three words."""
     return {
-        "added": [name for name in after if name not in before],
-        "removed": [name for name in before if name not in after],
-        "modified": [name for name, new_hash in after.items() if before.get(name, new_hash) != new_hash],
+        "added": [name for name in new_hashes if name not in old_hashes],
+        "removed": [name for name in old_hashes if name not in new_hashes],
+        "modified": [name for name, new_hash in new_hashes.items() if old_hashes.get(name, new_hash) != new_hash],
     }

@@ -76,6 +76,6 @@ def measured_at(state: ToolState | None) -> str | None:
 
 def measurements_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
     """Measurements of one tool. Values that were not measured are null."""
-    measured = state or _UNKNOWN
-    health = HealthDocument(measured.health.score, measured.health.state, measured.health.reason)
-    return MeasuredDocument(measured.quantiles, measured.bimodal, health, round_trip_ms)
+    known_state = state or _UNKNOWN
+    health = HealthDocument(known_state.health.score, known_state.health.state, known_state.health.reason)
+    return MeasuredDocument(known_state.quantiles, known_state.bimodal, health, round_trip_ms)

@@ -124,7 +124,7 @@ class SubjectCatalog:
         """Server without a catalog yet that explains a problem about an unknown server or tool: it is the server in
         question, or may have the tool in question. None for other problems.
         """
-        name, code = problem.missing, problem.document.code
+        name, code = problem.missing_name, problem.document.code
         if code == UNKNOWN_TOOL and name:
             return self.unready_of_tool(name)
         return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
@@ -148,12 +148,12 @@ class SubjectCatalog:
 
 def limit_tier(choice: Choice, catalog: SubjectCatalog) -> Choice:
     """Limit the tier of a choice to the slowest tier that the subject's policies allow."""
-    allowed = catalog.tiers
-    if choice.tier in allowed:
+    allowed_tiers = catalog.tiers
+    if choice.tier in allowed_tiers:
         return choice
-    slowest = [tier for tier in by_speed(catalog.snapshot.rules.tiers) if tier.name in allowed][-1]
+    slowest_tier = [tier for tier in by_speed(catalog.snapshot.rules.tiers) if tier.name in allowed_tiers][-1]
     return msgspec.structs.replace(
-        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
+        choice, tier=slowest_tier.name, rule=POLICY, matched=None, limit_ms=slowest_tier.max_latency_ms
     )
 
 

@@ -58,7 +58,7 @@ class VisibleTool:
     """Tool that policies let a subject see, whether its tier shows or hides the tool."""
 
     __slots__ = (
-        "_decoded",
+        "_decoded_definition",
         "_other_names",
         "definition",
         "entry",
@@ -98,7 +98,7 @@ class VisibleTool:
         """Whether a policy pins the tool, so that a limit on tokens or tools never leaves it out."""
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
         """Hash of the definition, including the name."""
-        self._decoded: JsonObject | None = None
+        self._decoded_definition: JsonObject | None = None
         self._other_names: dict[str, str] | None = None
 
     @property
@@ -109,9 +109,9 @@ class VisibleTool:
     @property
     def decoded_definition(self) -> JsonObject:
         """Decoded definition, which must not be changed."""
-        if self._decoded is None:
-            self._decoded = decode_definition(self.definition, self.name)
-        return self._decoded
+        if self._decoded_definition is None:
+            self._decoded_definition = decode_definition(self.definition, self.name)
+        return self._decoded_definition
 
     @property
     def is_decoded(self) -> bool:
@@ -177,12 +177,12 @@ class VisibleTools:
         ids: dict[str, VisibleTool | None] = {}
         for entry in self.by_name.values():
             ids[entry.id] = None if entry.id in ids else entry
-        self._by_id = ids
-        self._hidden = {
+        self._entries_by_id = ids
+        self._hidden_entries = {
             entry.name: entry
             for entry in with_pauses(_entries(view.hidden, snapshot, (), view.escaped_servers), STRIDE)
         }
-        self._hidden_names = Names(self._hidden)
+        self._hidden_names = Names(self._hidden_entries)
 
     @cached_property
     def by_key(self) -> dict[str, VisibleTool]:
@@ -198,7 +198,7 @@ class VisibleTools:
         """Find a tool by exposed name or id, including `read_result` if the view lists it. Returns None for an id that
         two tools have.
         """
-        tool = self.by_name.get(name) or self._by_id.get(name)
+        tool = self.by_name.get(name) or self._entries_by_id.get(name)
         return self.find_reader(name) if tool is None and self.view.reads else tool
 
     def find_reader(self, name: str) -> VisibleTool | None:
@@ -230,17 +230,17 @@ class VisibleTools:
         """Find a tool that the tier hides, by exposed name, id, or safe name for providers. A model may still call such
         a tool if it was listed before.
         """
-        tool = self._hidden.get(self._hidden_names.original_name(name) or name)
-        return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
+        tool = self._hidden_entries.get(self._hidden_names.original_name(name) or name)
+        return tool or next((entry for entry in self._hidden_entries.values() if entry.id == name), None)
 
     def has_server(self, server: str) -> bool:
         """Whether the subject may see a tool of a server, whether the tier shows or hides the tool."""
-        hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
+        hidden = (entry for name, entry in self._hidden_entries.items() if self.view.hidden[name].by is not None)
         return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden_tools(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
         """Tools with these tags and servers that the tier hides; None if the tier hides no such tool."""
-        return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
+        return self.view.notice(entry.name for entry in _filter(self._hidden_entries.values(), tags, servers))
 
     def hidden_tool(self, name: str) -> HiddenTool | None:
         """Reason why the tier hides a tool, and the tiers that show it; None for other tools. `name`: as in
@@ -249,8 +249,8 @@ class VisibleTools:
         entry = self.find_hidden(name)
         if entry is None:
             return None
-        why = self.view.hidden[entry.name]
-        return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
+        hiding = self.view.hidden[entry.name]
+        return None if hiding.by is None else hidden_tool(entry.name, hiding.by, hiding, self.view.base)
 
     def select(
         self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()
@@ -264,8 +264,12 @@ class VisibleTools:
                 raise unknown_server(
                     server, f"you may not see any tool of a server {server[:128]!r}", servers_with_tools
                 )
-        chosen = _filter(self.entries, tags, servers)
-        return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
+        matching_tools = _filter(self.entries, tags, servers)
+        return [
+            entry
+            for entry in matching_tools
+            if not categories or not set(entry.entry.categories).isdisjoint(categories)
+        ]
 
 
 def _filter(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:

@@ -154,11 +154,13 @@ def convert_messages(body: bytes) -> ConvertedBody | ConversionFailure:
     all_calls = registry.message_format(source).parse_calls(request.message)
     calls = [call for call in all_calls if call.valid]
     results = [] if request.results is None else request.results
-    written = translate_results(calls, results, source, target)
+    translated_results = translate_results(calls, results, source, target)
     message = translate_message(request.message, source, target)
     invalid = {call.id: call.arguments.reason for call in all_calls if isinstance(call.arguments, InvalidCall)}
-    report = message.report + written.report
-    answer = ConvertedMessages(target, list(message.messages), written.messages, written.pending, invalid, report)
+    report = message.report + translated_results.report
+    answer = ConvertedMessages(
+        target, list(message.messages), translated_results.messages, translated_results.pending, invalid, report
+    )
     return ConvertedBody([_encode(answer)])
 
 
@@ -176,8 +178,8 @@ def prepare(work: bytes) -> list[PreparedTool]:
     preparation = msgspec.json.decode(work, type=Preparation)
     format_ = registry.find(preparation.format)
     assert isinstance(format_, ToolFormat), "MCP's own format needs no preparation"
-    tools = ((each, each.decode()) for each in preparation.definitions)
-    return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in tools]
+    tools = ((raw_tool, raw_tool.decode()) for raw_tool in preparation.definitions)
+    return [format_.prepare(shorten(tool) if raw_tool.short else tool, preparation.options) for raw_tool, tool in tools]
 
 
 def count(work: bytes) -> list[Size]:

@@ -67,10 +67,10 @@ class Refresher:
                 log.warning("The context windows from %s were not updated: %s", self._source.url, error)
             self.models = msgspec.structs.replace(self.models, error=str(error))
             return
-        at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        read_at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         if not self.models.models or self.models.error:
             log.info("Read the context windows of %d models from %s", len(models), self._source.url)
-        self.models = LiveModels(models, at)
+        self.models = LiveModels(models, read_at)
 
 
 async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:

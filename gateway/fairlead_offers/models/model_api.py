@@ -93,9 +93,9 @@ class ModelApi:
             try:
                 return await self._post_once(path, data, end)
             except McpError as error:
-                left = end - asyncio.get_running_loop().time()
+                seconds_left = end - asyncio.get_running_loop().time()
                 pause = next_delay(
-                    error, attempt=attempt, retries=RETRIES, idempotent=True, left=left, random=random.random()
+                    error, attempt=attempt, retries=RETRIES, idempotent=True, left=seconds_left, random=random.random()
                 )
                 if pause is None:
                     raise
@@ -111,13 +111,13 @@ class ModelApi:
                 aiohttp.ClientSession(connector=connector, timeout=_NO_TIMEOUT) as session,
                 session.post(f"{self._url}{path}", data=data, headers=self._headers, allow_redirects=False) as answer,
             ):
-                received = bytearray()
+                answer_body = bytearray()
                 async for piece in answer.content.iter_any():
-                    received += piece
-                    if answer.status != 200 and len(received) > REFUSAL_BYTES:
-                        received.clear()
+                    answer_body += piece
+                    if answer.status != 200 and len(answer_body) > REFUSAL_BYTES:
+                        answer_body.clear()
                         break
-                    if len(received) > self._max_bytes:
+                    if len(answer_body) > self._max_bytes:
                         raise TooLarge(f"the answer of the model API has more than {self._max_bytes} bytes")
         except TimeoutError as error:
             raise Timeout(f"the model API did not answer within {self._seconds:g} s", sent=True) from error
@@ -127,26 +127,26 @@ class ModelApi:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ConnectionLost(f"the connection to the model API broke: {type(error).__name__}", sent=True) from error
         if answer.status != 200:
-            why, after = await _reason(bytes(received)), answer.headers.get("Retry-After")
-            message = f"the model API answered with status {answer.status}: {why}"
-            raise HttpRefused(message, status=answer.status, retry_after=after)
-        return bytes(received)
+            reason, retry_after = await _reason(bytes(answer_body)), answer.headers.get("Retry-After")
+            message = f"the model API answered with status {answer.status}: {reason}"
+            raise HttpRefused(message, status=answer.status, retry_after=retry_after)
+        return bytes(answer_body)
 
     async def _check_address(self, end: float) -> None:
         """Check the host of the URL by the egress rules, until the time `end`. The resolver alone is not enough,
         because the HTTP client does not call it for literal IP addresses. Raises ConnectFailed.
         """
         parts = urlsplit(self._url)
-        named = f"the host name {parts.hostname} of the model API"
+        host_text = f"the host name {parts.hostname} of the model API"
         try:
             async with asyncio.timeout_at(end):
                 await self._resolve(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         except TimeoutError as error:
-            message = f"{named} was not resolved within {self._seconds:g} s"
+            message = f"{host_text} was not resolved within {self._seconds:g} s"
             raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or error
-            raise ConnectFailed(f"{named} cannot be resolved ({why})", reason="UnknownHost") from error
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            raise ConnectFailed(f"{host_text} cannot be resolved ({reason})", reason="UnknownHost") from error
 
 
 class _GuardedResolver(AbstractResolver):
@@ -179,10 +179,10 @@ async def _reason(answer: bytes) -> str:
     try:
         body = await bounded_reading.decode_bounded(answer, Any)
         error = body.get("error", body) if isinstance(body, dict) else body
-        why = error.get("message", "") if isinstance(error, dict) else error
+        reason = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
-        why = answer[:REASON_CHARACTERS].decode("utf-8", "replace")
-    words = str("" if why is None else why)[:_READ_CHARACTERS].split()
+        reason = answer[:REASON_CHARACTERS].decode("utf-8", "replace")
+    words = str("" if reason is None else reason)[:_READ_CHARACTERS].split()
     return " ".join(words)[:REASON_CHARACTERS] or "no reason stated"
 
 

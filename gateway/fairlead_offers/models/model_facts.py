@@ -23,7 +23,7 @@ class ModelFacts:
     ) -> None:
         self._routes = routes
         self._prices = prices
-        self._configured = windows
+        self._get_configured = windows
         self._get_live = live
         self._live: LiveModels | None = None
         self._windows = (windows(), windows())
@@ -48,8 +48,11 @@ class ModelFacts:
     @property
     def windows(self) -> ContextWindows:
         """Context windows of models. The first lookup of a window reads a small file."""
-        configured, live = self._configured(), self.live
-        if configured is not self._windows[0] or live is not self._live:
-            self._windows = (configured, configured if live is None else configured.with_live(live.models))
+        configured_windows, live = self._get_configured(), self.live
+        if configured_windows is not self._windows[0] or live is not self._live:
+            self._windows = (
+                configured_windows,
+                configured_windows if live is None else configured_windows.with_live(live.models),
+            )
             self._live = live
         return self._windows[1]

@@ -68,18 +68,18 @@ def plan_offered_calls(
     `approved` them.
     """
     offer = context.offer
-    inner_calls = [_inner(call) if _executes(offer, call) else call for call in calls]
-    matched = planned_calls(catalog, visible, context.format_name, inner_calls)
-    view = None if approved else matched.visible.view
-    planned = []
-    for call, plan in zip(calls, matched.calls, strict=True):
-        if _executes(offer, call):
-            planned.append(_plan_recorded(services, catalog, call, _check_reachable(offer, plan, view)))
+    inner_calls = [_inner_call(call) if _is_execute_tool(offer, call) else call for call in calls]
+    matched_calls = planned_calls(catalog, visible, context.format_name, inner_calls)
+    view = None if approved else matched_calls.visible.view
+    plans = []
+    for call, plan in zip(calls, matched_calls.calls, strict=True):
+        if _is_execute_tool(offer, call):
+            plans.append(_plan_recorded(services, catalog, call, _check_reachable(offer, plan, view)))
         elif call.wire_name in offer.router_tools:
-            planned.append(_plan_gateway_tool(offer.router_tools[call.wire_name], context.wishes, call))
+            plans.append(_plan_gateway_tool(offer.router_tools[call.wire_name], context.wishes, call))
         else:
-            planned.append((_check_reachable if offer.way == SEARCH else _check_listed)(offer, plan, view))
-    return PlannedCalls(matched.visible, planned)
+            plans.append((_check_reachable if offer.way == SEARCH else _check_listed)(offer, plan, view))
+    return PlannedCalls(matched_calls.visible, plans)
 
 
 def manual_inner_calls(
@@ -91,14 +91,14 @@ def manual_inner_calls(
     """
     inner_calls = {}
     for call in calls:
-        inner = _inner(call) if _executes(offer, call) else call
-        usable = inner.name not in client_tool_names and _PORTABLE_NAME.fullmatch(inner.name)
-        if inner is not call and inner.name in offer.manual_reasons and usable:
-            inner_calls[call.id] = inner
+        inner_call = _inner_call(call) if _is_execute_tool(offer, call) else call
+        is_usable = inner_call.name not in client_tool_names and _PORTABLE_NAME.fullmatch(inner_call.name)
+        if inner_call is not call and inner_call.name in offer.manual_reasons and is_usable:
+            inner_calls[call.id] = inner_call
     return inner_calls
 
 
-def _executes(offer: ToolOffer, call: ModelCall) -> bool:
+def _is_execute_tool(offer: ToolOffer, call: ModelCall) -> bool:
     return offer.router_tools.get(call.wire_name) == EXECUTE_TOOL
 
 
@@ -129,11 +129,11 @@ def _check_reachable(offer: ToolOffer, plan: PlannedCall, view: View | None) -> 
 
 
 def _refuse_manual(plan: PlannedCall, view: View | None) -> PlannedCall:
-    manual = view.why_manual(plan.entry.name) if view is not None and plan.entry is not None else ""
-    return PlannedCall(plan.call, None, refusal=manual) if manual else plan
+    reason = view.why_manual(plan.entry.name) if view is not None and plan.entry is not None else ""
+    return PlannedCall(plan.call, None, refusal=reason) if reason else plan
 
 
-def _inner(call: ModelCall) -> ModelCall:
+def _inner_call(call: ModelCall) -> ModelCall:
     """Inner call in the arguments of an `execute_tool` call, with the id of the `execute_tool` call."""
     execution = _execution(call)
     if execution is None:
@@ -176,22 +176,26 @@ def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Plann
     if isinstance(call.arguments, InvalidCall):
         return PlannedCall(call, _GATEWAY_TOOLS[name])
     arguments = dict(call.arguments)
-    for member, allowed in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
-        restricted = _restrict(arguments.get(member), allowed)
-        if restricted is not None and not restricted:
-            return PlannedCall(call, None, refusal=f"{SEARCH_TOOLS}: use one of these {member}: {', '.join(allowed)}")
-        if restricted is not None:
-            arguments[member] = restricted
+    for member, allowed_names in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
+        restricted_names = _restrict(arguments.get(member), allowed_names)
+        if restricted_names is not None and not restricted_names:
+            return PlannedCall(
+                call, None, refusal=f"{SEARCH_TOOLS}: use one of these {member}: {', '.join(allowed_names)}"
+            )
+        if restricted_names is not None:
+            arguments[member] = restricted_names
     return PlannedCall(call, _GATEWAY_TOOLS[name], encode(arguments))
 
 
-def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
-    """Restrict the names in a call to those in `allowed`; a call without names gets all of `allowed`. Returns None if
-    `allowed` is empty: the request then allows every name.
+def _restrict(names: Any, allowed_names: Sequence[str]) -> list[str] | None:
+    """Restrict the names in a call to the allowed names; a call without names gets all allowed names. Returns None if
+    `allowed_names` is empty: the request then allows every name.
     """
-    if not allowed:
+    if not allowed_names:
         return None
-    return [*allowed] if not names or not isinstance(names, list) else [each for each in allowed if each in names]
+    if not names or not isinstance(names, list):
+        return [*allowed_names]
+    return [name for name in allowed_names if name in names]
 
 
 class OfferedRun(msgspec.Struct, frozen=True):
@@ -240,14 +244,14 @@ async def run_offered(
     Calls beyond the limit `max_calls` in the wishes are refused; `already_run` earlier calls count towards the limit.
     `approved`: whether the client has approved the calls that policies reserve for it.
     """
-    planned = await _plan(services, origin.identity, context, calls, approved=approved)
-    planned = PlannedCalls(planned.visible, _limit_calls(planned.calls, context.wishes.max_calls, already_run))
+    all_plans = await _plan(services, origin.identity, context, calls, approved=approved)
+    plans = PlannedCalls(all_plans.visible, _limit_calls(all_plans.calls, context.wishes.max_calls, already_run))
     with services.caller.holding(origin) as holding:
-        outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
-        results = [result_for(plan, outcome) for plan, outcome in zip(planned.calls, outcomes, strict=True)]
+        outcomes = await run_calls(services, origin, plans, holding, at_once=AT_ONCE)
+        results = [result_for(plan, outcome) for plan, outcome in zip(plans.calls, outcomes, strict=True)]
     return [
         OfferedRun(plan, result, outcome.seconds)
-        for plan, outcome, result in zip(planned.calls, outcomes, results, strict=True)
+        for plan, outcome, result in zip(plans.calls, outcomes, results, strict=True)
     ]
 
 
@@ -255,8 +259,8 @@ async def all_repeatable(
     services: ToolServices, identity: Identity, context: OfferContext, calls: Sequence[ModelCall]
 ) -> bool:
     """Whether all these calls may be repeated without harm. Raises Problem."""
-    planned = await _plan(services, identity, context, calls, approved=False)
-    return all(map(_repeatable, planned.calls))
+    plans = await _plan(services, identity, context, calls, approved=False)
+    return all(map(_repeatable, plans.calls))
 
 
 async def _plan(
@@ -303,10 +307,10 @@ def _repeatable(plan: PlannedCall) -> bool:
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
-def _limit_calls(planned: Sequence[PlannedCall], max_calls: int | None, already_run: int) -> Sequence[PlannedCall]:
+def _limit_calls(plans: Sequence[PlannedCall], max_calls: int | None, already_run: int) -> Sequence[PlannedCall]:
     """Replace calls beyond `max_calls` by refusals."""
     if max_calls is None:
-        return planned
-    room = max(max_calls - already_run, 0)
-    why = f"The call was not run, because this request may run at most {max_calls} calls (max_tool_calls)"
-    return [*planned[:room], *(PlannedCall(plan.call, None, refusal=why) for plan in planned[room:])]
+        return plans
+    calls_left = max(max_calls - already_run, 0)
+    refusal = f"The call was not run, because this request may run at most {max_calls} calls (max_tool_calls)"
+    return [*plans[:calls_left], *(PlannedCall(plan.call, None, refusal=refusal) for plan in plans[calls_left:])]

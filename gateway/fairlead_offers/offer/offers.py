@@ -180,34 +180,34 @@ class _ToolSet(msgspec.Struct, frozen=True):
     manual_reasons_of_found: dict[str, str]
     """Reasons why policies reserve calls for the client, by exposed name of the tools that a search may find."""
 
-    def _manual_reasons(self, chosen: Iterable[str]) -> dict[str, str]:
-        """Reasons why policies reserve calls for the client: for the `chosen` tools by the name that the model sees,
-        for tools that a search may find by exposed name.
+    def _manual_reasons(self, names: Iterable[str]) -> dict[str, str]:
+        """Reasons why policies reserve calls for the client: for the tools with these names by the name that the model
+        sees, for tools that a search may find by exposed name.
         """
-        reasons = _find_manual_reasons(self.view, chosen)
+        reasons = _find_manual_reasons(self.view, names)
         return {**self.manual_reasons_of_found, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
     def offer(
         self, outcome: Plan, models: Sequence[RouteModel], search_reason: str, shadowed: tuple[str, ...]
     ) -> ToolOffer:
         """Make the offer of the tools that a plan includes."""
-        chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
+        chosen_definitions = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
         sizes = {each.name: each.tokens for each in self.candidates}
         return ToolOffer(
             next(index for index, model in enumerate(models) if model.name == outcome.model),
             self.way,
             search_reason,
             self.view.tier or "",
-            tuple(raw for _, raw in chosen.values()),
-            tuple(name for name, _ in chosen.values()),
+            tuple(raw for _, raw in chosen_definitions.values()),
+            tuple(name for name, _ in chosen_definitions.values()),
             self.router_tools,
             self.reachable,
             outcome.cut,
             shadowed,
             self.approved_first,
-            self._manual_reasons(chosen),
-            self.quotas(self.reachable if self.way == SEARCH else chosen),
-            {name: sizes[name] for name in chosen},
+            self._manual_reasons(chosen_definitions),
+            self.quotas(self.reachable if self.way == SEARCH else chosen_definitions),
+            {name: sizes[name] for name in chosen_definitions},
         )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
@@ -223,7 +223,7 @@ class Offers:
     def __init__(self, services: ToolServices) -> None:
         self._services = services
         self._tool_sets: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
-        self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
+        self._search_is_cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
     async def make(
         self, format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
@@ -238,11 +238,11 @@ class Offers:
             offer = await self._offer_search(format_, visible, wishes, bounds, search_reason)
             if offer is not None or not bounds.exact:
                 return offer
-        listed = await self._offer_list(format_, visible, wishes, bounds)
-        if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
-            return listed
-        search_reason = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
-        return await self._offer_search(format_, visible, wishes, bounds, search_reason) or listed
+        list_offer = await self._offer_list(format_, visible, wishes, bounds)
+        if list_offer is None or list_offer.whole or wishes.tools != AUTO or wishes.mcp:
+            return list_offer
+        search_reason = list_offer.cut[0].reason if list_offer.cut else CONTEXT_WINDOW
+        return await self._offer_search(format_, visible, wishes, bounds, search_reason) or list_offer
 
     async def _search_reason(
         self, catalog: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
@@ -252,30 +252,32 @@ class Offers:
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
-        cheaper = self._cheaper.setdefault(visible, {})
+        cheaper_by_key = self._search_is_cheaper.setdefault(visible, {})
         key = (wishes.servers, wishes.tags, model)
-        if key not in cheaper:
+        if key not in cheaper_by_key:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
             entries = without_offline(requested_tools(visible, *filters))
             tier = visible.view.tier
             tiers = tools_of_other_tiers(self._services.catalogs, catalog, tier, filters)
             ways = await exposure_options(self._services.work, tier, entries, tiers, CallerTools())
             fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
-            both = [way for way in ways if way.way in (LIST, SEARCH)]
-            best = compare_exposures(_TASK, fit, both, self._services.models.prices).cheapest
-            _keep(cheaper, key, best is not None and best.way == SEARCH)
-        return CHEAPER if cheaper[key] else ""
+            compared_ways = [way for way in ways if way.way in (LIST, SEARCH)]
+            best = compare_exposures(_TASK, fit, compared_ways, self._services.models.prices).cheapest
+            _keep(cheaper_by_key, key, best is not None and best.way == SEARCH)
+        return CHEAPER if cheaper_by_key[key] else ""
 
     async def _offer_list(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
         """Offer a list of as many tools as fit. Returns None if the conversation must be counted first."""
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], LIST)
-        shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
-        counted = (
+        shadowed = tuple(
+            name for name, (model_name, _) in tool_set.definitions.items() if model_name in bounds.client_tool_names
+        )
+        counted_candidates = (
             [each for each in tool_set.candidates if each.name not in shadowed] if shadowed else tool_set.candidates
         )
-        outcome = self._plan(counted, bounds)
+        outcome = self._plan(counted_candidates, bounds)
         if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
@@ -291,15 +293,19 @@ class Offers:
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], SEARCH)
         if not bounds.client_tool_names.isdisjoint(tool_set.router_tools):
             return None
-        shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
+        shadowed = tuple(
+            name for name, (model_name, _) in tool_set.definitions.items() if model_name in bounds.client_tool_names
+        )
         outcome = self._plan([each for each in tool_set.candidates if each.name not in shadowed], bounds)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
         return tool_set.offer(outcome, bounds.models, search_reason, shadowed)
 
-    def _plan(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
+    def _plan(self, counted_candidates: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
         models = [_with_fewer_tools(model, len(bounds.client_tool_names)) for model in bounds.models]
-        return plan(models, counted, bounds.conversation, bounds.limits, self._services.work.sizes.counter.name)
+        return plan(
+            models, counted_candidates, bounds.conversation, bounds.limits, self._services.work.sizes.counter.name
+        )
 
     async def _tool_set(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
@@ -318,7 +324,7 @@ class Offers:
         entries = without_offline(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
         server_choices = {each.name: choice_for(wishes.mcp, each) for each in entries}
         entries = [each for each in entries if not wishes.mcp or server_choices[each.name] is not None]
-        approved = {
+        names_to_approve = {
             each.name
             for each in entries
             if (choice := server_choices[each.name]) is not None and choice.needs_approval(each)
@@ -326,25 +332,25 @@ class Offers:
         reachable = frozenset(entry.name for entry in entries)
         router = () if way == LIST else _router_tools(visible)
         router_names = frozenset(entry.name for entry in router)
-        shown = entries if way == LIST else [*router, *_pinned_tools(entries)]
-        counted = [
+        shown_entries = entries if way == LIST else [*router, *_pinned_tools(entries)]
+        counted_candidates = [
             # Router tools are unpinned, so that a limit can cut them; if it does, search is not offered at all
             msgspec.structs.replace(candidate, pinned=False) if candidate.name in router_names else candidate
-            for candidate in await candidates(self._services.work, shown)
+            for candidate in await candidates(self._services.work, shown_entries)
         ]
-        offer = await convert_tools(self._services.work, visible, shown, format_, Options(model=model.name))
+        offer = await convert_tools(self._services.work, visible, shown_entries, format_, Options(model=model.name))
         safe_names = {offer.names[name]: name for name in offer.names}
         # Some formats put several tools into one object of the request: split it into one definition per tool
-        single = (each for tool in offer.tools for each in format_.read([tool]).originals)
-        raws = {each.name: encode(each.definition) for each in single}
+        originals = (each for tool in offer.tools for each in format_.read([tool]).originals)
+        raws = {each.name: encode(each.definition) for each in originals}
         definitions = {name: (safe, raws[safe]) for name, safe in safe_names.items() if safe in raws}
         return _ToolSet(
             way,
-            [candidate for candidate in counted if candidate.name in definitions],
+            [candidate for candidate in counted_candidates if candidate.name in definitions],
             definitions,
             {definitions[name][0]: name for name in router_names if name in definitions},
             reachable,
-            frozenset(definitions[name][0] for name in approved if name in definitions),
+            frozenset(definitions[name][0] for name in names_to_approve if name in definitions),
             visible.view,
             _find_manual_reasons(visible.view, reachable) if router_names else {},
         )
@@ -394,7 +400,7 @@ class OfferMemory:
     def __init__(self) -> None:
         self._snapshot: object = None
         self._offers: OrderedDict[tuple[Hashable, ...], _CachedOffer] = OrderedDict()
-        self._making: dict[tuple[Hashable, ...], asyncio.Event] = {}
+        self._offer_events: dict[tuple[Hashable, ...], asyncio.Event] = {}
 
     async def get(
         self,
@@ -411,18 +417,18 @@ class OfferMemory:
             return await make(bounds)
         key = _key(format_name, catalog, wishes, bounds)
         offer = self._find(key, catalog, bounds)
-        if offer is None and key in self._making:
-            await self._making[key].wait()
+        if offer is None and key in self._offer_events:
+            await self._offer_events[key].wait()
             offer = self._find(key, catalog, bounds)
         if offer is not None:
             return offer
-        done = self._making[key] = asyncio.Event()
+        done_event = self._offer_events[key] = asyncio.Event()
         try:
             offer = await make(bounds)
         finally:
-            done.set()
-            if self._making.get(key) is done:
-                del self._making[key]
+            done_event.set()
+            if self._offer_events.get(key) is done_event:
+                del self._offer_events[key]
         if offer is not None:
             self._keep(key, catalog, bounds, offer)
         return offer
@@ -435,11 +441,15 @@ class OfferMemory:
             self._snapshot = catalog.snapshot
             self._offers = OrderedDict()
             return None
-        cached = self._offers.get(key)
-        if cached is None or cached.views is not catalog.views or _tokens(bounds.conversation) > cached.max_tokens:
+        cached_offer = self._offers.get(key)
+        if (
+            cached_offer is None
+            or cached_offer.views is not catalog.views
+            or _tokens(bounds.conversation) > cached_offer.max_tokens
+        ):
             return None
         self._offers.move_to_end(key)
-        return cached.offer
+        return cached_offer.offer
 
     def _keep(self, key: tuple[Hashable, ...], catalog: SubjectCatalog, bounds: OfferBounds, offer: ToolOffer) -> None:
         if self._snapshot is not catalog.snapshot:

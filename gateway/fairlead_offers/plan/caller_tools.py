@@ -53,10 +53,10 @@ class CallerTools(msgspec.Struct, frozen=True):
         """Names of the caller's tools in an offer, by the caller's names. In the request's own format, a tool keeps its
         name unless another tool of the offer has that name.
         """
-        same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
+        has_same_form = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         caller_names = [str(tool["name"]) for tool in self.tools]
         return {
-            name: name if same and names.original_name(name) in (None, name) else names.safe_name(name)
+            name: name if has_same_form and names.original_name(name) in (None, name) else names.safe_name(name)
             for name in caller_names
         }
 
@@ -64,10 +64,13 @@ class CallerTools(msgspec.Struct, frozen=True):
         """The caller's definitions for an offer in the request's own format, unchanged except that a tool is renamed if
         another tool of the offer has its name.
         """
-        shown = self.names_in(target, names)
+        names_in_offer = self.names_in(target, names)
         return [
-            OriginalTool(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
-            for each in self.originals
+            OriginalTool(
+                names_in_offer.get(original.name, original.name),
+                target.rename(original, names_in_offer.get(original.name, original.name)),
+            )
+            for original in self.originals
         ]
 
 
@@ -78,23 +81,25 @@ def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools)
     if payload is None:
         return CallerTools(names=visible.names)
     format_ = find_format(format_name)
-    read = format_.read(payload)
+    parsed = format_.read(payload)
     caller_tools: dict[str, JsonObject] = {}
     matched: dict[str, str] = {}
-    conversion_losses = tuple(loss for each in read.originals for loss in each.report)
-    report = [loss for loss in read.report if loss not in conversion_losses]
-    for tool in read.tools:
+    conversion_losses = tuple(loss for each in parsed.originals for loss in each.report)
+    report = [loss for loss in parsed.report if loss not in conversion_losses]
+    for tool in parsed.tools:
         name = name_of(tool)
         entry = visible.find(visible.names.original_name(name) or name)
         if entry is None:
             if name in caller_tools:
-                why = f"two tools have the name {name[:128]!r}, so that calls would be ambiguous: rename one of them"
-                raise Problem(INVALID_ARGUMENTS, why)
+                message = (
+                    f"two tools have the name {name[:128]!r}, so that calls would be ambiguous: rename one of them"
+                )
+                raise Problem(INVALID_ARGUMENTS, message)
             caller_tools[name] = tool
         elif name not in matched:
             matched[name] = entry.name
             report += _report_other_arguments(tool, name, entry)
-    originals = tuple(each for each in read.originals if each.name not in matched)
+    originals = tuple(each for each in parsed.originals if each.name not in matched)
     names = Names.extend(visible.names, caller_tools)
     return CallerTools(
         tuple(caller_tools.values()), matched, tuple(report), conversion_losses, names, format_, originals
@@ -122,8 +127,8 @@ def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> 
     """Report a tool of the request whose arguments differ from the arguments of the gateway's tool of the same name."""
     if _arguments(tool) == _arguments(entry.decoded_definition):
         return []
-    why = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
-    return [Loss(name, "", "name", Action.DROPPED, why)]
+    reason = f"instead of it, the gateway's tool {entry.name} is offered, which has this name but other arguments"
+    return [Loss(name, "", "name", Action.DROPPED, reason)]
 
 
 def _arguments(tool: JsonObject) -> frozenset[str]:

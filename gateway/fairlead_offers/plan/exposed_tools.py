@@ -63,20 +63,21 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
     def shape(self, fit: Fit) -> TaskShape:
         """Fill in the defaults of the task."""
-        talk = fit.system + fit.messages if self.conversation_tokens is None else self.conversation_tokens
+        conversation_tokens = (
+            fit.system + fit.messages if self.conversation_tokens is None else self.conversation_tokens
+        )
         turns = self.calls + 1 if self.turns is None else self.turns
-        return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, talk)
+        return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, conversation_tokens)
 
-    def prices(self, fit: Fit, stated: Mapping[str, ModelPrice]) -> TokenPrices:
-        """Prices of tokens: those in the task, else the installation's prices of the model (`stated`), else the
-        published prices."""
-        price = stated.get(fit.model.name)
+    def prices(self, fit: Fit, installation_prices: Mapping[str, ModelPrice]) -> TokenPrices:
+        """Prices of tokens: those of the task, else of the installation for the model, else the published prices."""
+        price = installation_prices.get(fit.model.name)
         prices = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
-        read, write = self.cache_read_factor, self.cache_write_factor
+        read_factor, write_factor = self.cache_read_factor, self.cache_write_factor
         return msgspec.structs.replace(
             prices,
-            read=prices.read if read is None else round(read * 1000),
-            write=prices.write if write is None else round(write * 1000),
+            read=prices.read if read_factor is None else round(read_factor * 1000),
+            write=prices.write if write_factor is None else round(write_factor * 1000),
         )
 
 
@@ -85,8 +86,8 @@ def requested_tools(
 ) -> list[VisibleTool]:
     """Tools that match the filters of a request, those in `pins` first. Raises Problem."""
     entries = visible.select(tags, servers)
-    first = [entry for entry in visible.entries if entry.name in pins]
-    return visible.add_reader([*first, *(entry for entry in entries if entry.name not in pins)])
+    pinned_entries = [entry for entry in visible.entries if entry.name in pins]
+    return visible.add_reader([*pinned_entries, *(entry for entry in entries if entry.name not in pins)])
 
 
 def tools_of_other_tiers(
@@ -117,17 +118,17 @@ async def exposure_options(
     Raises Problem.
     """
     all_entries = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
-    counted = await candidates(work, [*all_entries.values()], caller_tools=caller_tools)
-    caller_tokens = tuple(candidate.tokens for candidate in counted[: len(caller_tools.tools)])
-    gateway_tools = counted[len(caller_tools.tools) :]
+    counted_tools = await candidates(work, [*all_entries.values()], caller_tools=caller_tools)
+    caller_tokens = tuple(candidate.tokens for candidate in counted_tools[: len(caller_tools.tools)])
+    gateway_tools = counted_tools[len(caller_tools.tools) :]
     sizes = {key: candidate.tokens for key, candidate in zip(all_entries, gateway_tools, strict=True)}
 
     def tokens(part: Sequence[VisibleTool]) -> tuple[int, ...]:
         return tuple(sizes[entry.key] for entry in part)
 
     total = len(entries) + len(caller_tokens)
-    searching = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
-    results = search_answer_tokens(tokens(entries))
+    search_tools = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
+    search_result_tokens = search_answer_tokens(tokens(entries))
     return [
         ExposedTools(LIST, caller_tokens + tokens(entries), total, tier or ""),
         *(
@@ -135,7 +136,9 @@ async def exposure_options(
             for other, part in tiers.items()
             if part
         ),
-        ExposedTools(SEARCH, caller_tokens + tokens(searching), total, "", INSTRUCTIONS_TOKENS, results),
+        ExposedTools(
+            SEARCH, caller_tokens + tokens(search_tools), total, "", INSTRUCTIONS_TOKENS, search_result_tokens
+        ),
     ]
 
 
@@ -145,10 +148,10 @@ def without_offline(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
 
 
 def compare_exposures(
-    task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools], stated: Mapping[str, ModelPrice]
+    task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools], installation_prices: Mapping[str, ModelPrice]
 ) -> ExposureAdvice:
-    """Compare the costs of the ways to expose tools, for a task and a model. `stated`: prices of the installation."""
+    """Compare the costs of the ways to expose tools, for a task and a model."""
     cache = CacheState(warm=task.warm) if task.caching else None
     if task.search_tokens is not None:
         ways = [msgspec.structs.replace(way, results=task.search_tokens) for way in ways]
-    return advise(fit, task.shape(fit), ways, task.prices(fit, stated), cache)
+    return advise(fit, task.shape(fit), ways, task.prices(fit, installation_prices), cache)

@@ -35,7 +35,7 @@ from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, with_pauses
 
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 NO_CALLER_TOOLS: Final = CallerTools()
-FEW: Final = 64
+MAX_LOCAL_CONVERSIONS: Final = 64
 """Maximum number of definitions that the worker thread converts itself, in about three milliseconds, if their
 conversions are not cached. More definitions are converted in another process.
 """
@@ -71,12 +71,14 @@ async def candidates(
     caller_raws = {hash_of(raw): (tool["name"], raw) for tool in caller_tools.tools for raw in (_encode(tool),)}
     definitions = {entry.key.encode(): entry.definition for entry in entries}
     sizes = await work.count(definitions | {key: raw for key, (_, raw) in caller_raws.items()})
-    counted = [Candidate(name, sizes.of(raw, key).tokens, pinned=True) for key, (name, raw) in caller_raws.items()]
+    counted_candidates = [
+        Candidate(name, sizes.of(raw, key).tokens, pinned=True) for key, (name, raw) in caller_raws.items()
+    ]
     for entry in with_pauses(entries):
         size = sizes.of(entry.definition, entry.key.encode())
         is_pinned = entry.pinned or entry.name in pinned or entry.id in pinned
-        counted.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
-    return counted
+        counted_candidates.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
+    return counted_candidates
 
 
 def single_model(models: ModelFacts, format_: Format, name: str | None) -> RouteModel:
@@ -96,8 +98,8 @@ async def fit_tools(
     """Choose the entries that fit the model and the limits, together with the caller's tools but without a
     conversation. Must be awaited in `run_in_steps`. Raises Problem.
     """
-    counted = await candidates(work, entries, caller_tools=caller_tools)
-    return require_plan(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
+    counted_candidates = await candidates(work, entries, caller_tools=caller_tools)
+    return require_plan(plan([model], counted_candidates, _NO_CONVERSATION, limits, work.sizes.counter.name))
 
 
 def require_plan(outcome: Plan | PlanRefused) -> Plan:
@@ -126,31 +128,31 @@ async def convert_tools(
         if caller_tools.tools or format_.name == MCP
         else visible.names
     )
-    unnamed = [entry.name for entry in entries if entry.name not in names]
-    names = Names.extend(names, unnamed) if unnamed else names
+    added_names = [entry.name for entry in entries if entry.name not in names]
+    names = Names.extend(names, added_names) if added_names else names
     conversion = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     report, properties = caller_tools.report + conversion.report, conversion.properties
     if isinstance(format_, ToolFormat) and format_.shares_form_with(caller_tools.format):
         member, tools = format_.place_tools(conversion.tools, caller_tools.original_definitions(format_, names))
     else:
-        converted = format_.convert(caller_tools.tools, options, names)
-        member, tools = array_of(format_.request(conversion.tools + converted.tools))
-        report += caller_tools.conversion_losses + converted.report
-        properties = {**properties, **converted.properties}
+        caller_conversion = format_.convert(caller_tools.tools, options, names)
+        member, tools = array_of(format_.request(conversion.tools + caller_conversion.tools))
+        report += caller_tools.conversion_losses + caller_conversion.report
+        properties = {**properties, **caller_conversion.properties}
     caller_names = [tool["name"] for tool in caller_tools.tools]
-    offered = caller_tools.names_in(format_, names)
-    shown = {names.safe_name(entry.name): entry.name for entry in entries} | {
-        offered[name]: name for name in caller_names
+    caller_names_in_offer = caller_tools.names_in(format_, names)
+    exposed_names = {names.safe_name(entry.name): entry.name for entry in entries} | {
+        caller_names_in_offer[name]: name for name in caller_names
     }
     return OfferedTools(
         format_.name,
         member,
         tools,
-        shown,
+        exposed_names,
         report,
         properties,
         format_.max_tools,
-        own=tuple(offered[name] for name in caller_names),
+        own=tuple(caller_names_in_offer[name] for name in caller_names),
         matched=caller_tools.matched,
     )
 
@@ -158,19 +160,19 @@ async def convert_tools(
 async def _prepare_conversions(
     work: HeavyWork, format_: Format, entries: Sequence[VisibleTool], short: Collection[str], options: Options
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Fill the cache of conversions for entries, and return their decoded definitions and cache keys. More than `FEW`
-    new definitions are converted in another process; fewer are converted in this thread, with pauses. Must be awaited
-    in `run_in_steps`.
+    """Fill the cache of conversions for entries, and return their decoded definitions and cache keys. More new
+    definitions than `MAX_LOCAL_CONVERSIONS` are converted in another process; fewer are converted in this thread, with
+    pauses. Must be awaited in `run_in_steps`.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
-    new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]
-    if len(new) > FEW and format_.name != MCP:
-        raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new]
-        await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new, raws, strict=True)})
+    new_indexes = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]
+    if len(new_indexes) > MAX_LOCAL_CONVERSIONS and format_.name != MCP:
+        raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new_indexes]
+        await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new_indexes, raws, strict=True)})
     tools = [
         shorten(entry.decoded_definition) if entry.name in short else entry.decoded_definition for entry in entries
     ]
-    for start in with_pauses(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
+    for start in with_pauses(range(0, len(tools), STRIDE)) if new_indexes and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
         work.conversions.convert(format_, tools[part], options, hashes=hashes[part])
     return tools, hashes

@@ -78,19 +78,19 @@ class Prediction(msgspec.Struct, frozen=True, rename="camel"):
 def guess(entry: VisibleTool, timeout: float | None = None) -> Guess:
     """Expected duration of one call, limited by its `timeout` in seconds."""
     state, tool = entry.state, entry.tool
-    usual, slow, basis = _durations(state, tool)
-    if timeout is not None and usual is not None and slow is not None:
-        usual, slow = min(usual, timeout * 1000), min(slow, timeout * 1000)
-    return Guess(usual, slow, basis)
+    usual_ms, slow_ms, basis = _durations(state, tool)
+    if timeout is not None and usual_ms is not None and slow_ms is not None:
+        usual_ms, slow_ms = min(usual_ms, timeout * 1000), min(slow_ms, timeout * 1000)
+    return Guess(usual_ms, slow_ms, basis)
 
 
 def _durations(state: ToolState | None, tool: Tool) -> tuple[float | None, float | None, Basis]:
     if state is not None and state.quantiles is not None:
         return state.quantiles.p50_ms, state.quantiles.p95_ms, MEASURED
-    declared = tool.estimated_duration_ms
-    if declared is None:
+    declared_ms = tool.estimated_duration_ms
+    if declared_ms is None:
         return None, None, UNKNOWN
-    return float(declared), float(max(declared, tool.max_duration_ms or 0)), DECLARED
+    return float(declared_ms), float(max(declared_ms, tool.max_duration_ms or 0)), DECLARED
 
 
 def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
@@ -122,25 +122,27 @@ def predict_cost(
     """Predict the cost of calls that the gateway runs. `calls`: tool and timeout in seconds of each call, in order.
     `actual_ms`: measured duration of the batch in milliseconds."""
     guesses = [guess(entry, timeout) for entry, timeout in calls]
-    unknown = tuple(
+    unknown_names = tuple(
         dict.fromkeys(e.name for (e, _), guess in zip(calls, guesses, strict=True) if guess.basis == UNKNOWN)
     )
     any_known = any(guess.basis != UNKNOWN for guess in guesses)
-    usual = makespan([guess.usual_ms or 0.0 for guess in guesses], at_once) if any_known else None
-    slow = makespan([guess.slow_ms or 0.0 for guess in guesses], at_once) if any_known else None
+    usual_ms = makespan([guess.usual_ms or 0.0 for guess in guesses], at_once) if any_known else None
+    slow_ms = makespan([guess.slow_ms or 0.0 for guess in guesses], at_once) if any_known else None
     limit = None if visible.tier is None else visible.tier.max_latency_ms
     fits = None
     if limit is not None and any_known:
-        shown = visible.by_name
-        judged = [judged_ms(e, visible.tier, shown=e.name in shown, timeout=timeout) for e, timeout in calls]
-        late = makespan(judged, at_once) > limit
-        fits = None if unknown and not late else not late
+        shown_tools = visible.by_name
+        judged_durations_ms = [
+            judged_ms(e, visible.tier, shown=e.name in shown_tools, timeout=timeout) for e, timeout in calls
+        ]
+        is_late = makespan(judged_durations_ms, at_once) > limit
+        fits = None if unknown_names and not is_late else not is_late
     return Cost(
         strategy=strategy,
         at_once=min(at_once, max(1, len(calls))),
-        usual_ms=None if usual is None else round(usual, 1),
-        slow_ms=None if slow is None else round(slow, 1),
-        unknown=unknown,
+        usual_ms=None if usual_ms is None else round(usual_ms, 1),
+        slow_ms=None if slow_ms is None else round(slow_ms, 1),
+        unknown=unknown_names,
         tier=visible.view.tier,
         tier_ms=limit,
         fits=fits,

@@ -61,9 +61,9 @@ class ChatCompressor:
         self._counts = counts
         self._cached_texts: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._cached_bytes = 0
-        self._running = 0
+        self._running_requests = 0
         self._failed_at = float("-inf")
-        self._newer = False
+        self._uses_newer_members = False
         """Whether the model has refused `max_tokens` and `temperature`, as OpenAI's reasoning models do. Requests then
         have `max_completion_tokens` and no temperature.
         """
@@ -73,11 +73,11 @@ class ChatCompressor:
         source. Raises CompressionFailed.
         """
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
-        compressed = self._cached_texts.get(key)
-        if compressed is not None:
+        cached_texts = self._cached_texts.get(key)
+        if cached_texts is not None:
             self._cached_texts.move_to_end(key)
             self._counts.count_compression("cache")
-            return compressed
+            return cached_texts
         try:
             texts = await self._request(question, sources, budget_tokens)
         except CompressionFailed:
@@ -91,10 +91,10 @@ class ChatCompressor:
         """Request a compression from the model, and verify it. Raises CompressionFailed."""
         if time.monotonic() - self._failed_at < COOL_DOWN:
             raise CompressionFailed("failed a moment ago")
-        if self._running >= MAX_AT_ONCE:
+        if self._running_requests >= MAX_AT_ONCE:
             raise CompressionFailed("is busy")
         nonce = secrets.token_hex(12)
-        self._running += 1
+        self._running_requests += 1
         try:
             completion = await self._complete(chat_request(self.model, question, sources, budget_tokens, nonce))
         except McpError as error:
@@ -102,7 +102,7 @@ class ChatCompressor:
             log.warning("Passages are shown word for word, as %s failed to compress results: %s", self.model, error)
             raise CompressionFailed("did not answer") from error
         finally:
-            self._running -= 1
+            self._running_requests -= 1
         message = completion.choices[0].message if completion.choices else _Message()
         if message.tool_calls or message.function_call is not None or not message.content:
             raise CompressionFailed("answered something other than text")
@@ -115,19 +115,21 @@ class ChatCompressor:
     async def _complete(self, body: dict[str, Any]) -> _Completion:
         """Send a request in the form that the model accepts. Raises McpError."""
         try:
-            answer = await self._api.post("/chat/completions", _for_newer_models(body) if self._newer else body)
+            answer = await self._api.post(
+                "/chat/completions", _for_newer_models(body) if self._uses_newer_members else body
+            )
         except HttpRefused as error:
-            if error.status not in (400, 422) or self._newer:
+            if error.status not in (400, 422) or self._uses_newer_members:
                 raise
             answer = await self._api.post("/chat/completions", _for_newer_models(body))
-            self._newer = True
+            self._uses_newer_members = True
         completion: _Completion = await decode_answer(answer, _Completion)
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:
-        previous = self._cached_texts.pop(key, None)  # an equal request may have finished during this request
+        previous_texts = self._cached_texts.pop(key, None)  # an equal request may have finished during this request
         self._cached_texts[key] = texts
-        self._cached_bytes += _size(texts) - (_size(previous) if previous is not None else 0)
+        self._cached_bytes += _size(texts) - (_size(previous_texts) if previous_texts is not None else 0)
         while self._cached_bytes > self._max_cached_bytes:
             _, oldest = self._cached_texts.popitem(last=False)
             self._cached_bytes -= _size(oldest)

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_search.passages import write_out
 
-DEEPEST: Final = 200
+MAX_JSON_DEPTH: Final = 200
 """Maximum nesting of a document that is read as JSON. Deeper documents are read as text."""
 _WRAPPERS: Final = 4
 """Maximum nesting of objects and lists that count as a wrapper around a text."""
@@ -77,11 +77,11 @@ def _document_in(members: object, result: bytes) -> ResultDocument:
 def contents(result: bytes, uri: str) -> bytes:
     """Convert a raw result to the contents of a resource: its document as text, and binary content as blobs."""
     members = _members(result)
-    read = _document_in(members, result)
+    parsed = _document_in(members, result)
     parts: list[Block] = [
-        {"uri": uri, "mimeType": "text/plain" if isinstance(each, str) else "application/json", "text": write_out(each)}
-        for each in (read.whole, read.other)
-        if each is not None
+        {"uri": uri, "mimeType": "text/plain" if isinstance(form, str) else "application/json", "text": write_out(form)}
+        for form in (parsed.whole, parsed.other)
+        if form is not None
     ]
     for block in _blocks_of(members):
         mime, data = _binary(block)
@@ -139,27 +139,27 @@ def _binary(block: Block) -> tuple[str, str | None]:
     data.
     """
     resource = block.get("resource")
-    holder, member = (resource, "blob") if isinstance(resource, dict) else (block, "data")
-    data = holder.get(member)
-    return str(holder.get("mimeType") or ""), data if isinstance(data, str) else None
+    parent, member = (resource, "blob") if isinstance(resource, dict) else (block, "data")
+    data = parent.get(member)
+    return str(parent.get("mimeType") or ""), data if isinstance(data, str) else None
 
 
 def _wraps(structured: object, texts: Sequence[str]) -> bool:
     """Whether structured content consists only of the texts of its result."""
-    inner = _texts_in(structured, _WRAPPERS)
-    if not _are_lines(inner):
+    inner_texts = _texts_in(structured, _WRAPPERS)
+    if not _are_lines(inner_texts):
         return False
-    return "".join(map(str.strip, inner)) == "".join(map(str.strip, texts))
+    return "".join(map(str.strip, inner_texts)) == "".join(map(str.strip, texts))
 
 
-def _unwrap(whole: object) -> ResultDocument:
+def _unwrap(value: object) -> ResultDocument:
     """Extract the texts from a decoded document that only wraps texts with several lines, so that they can be read by
     lines. Other documents are returned unchanged.
     """
-    inner = None if isinstance(whole, str) else _texts_in(whole, _WRAPPERS)
-    if not _are_lines(inner) or not any("\n" in text for text in inner):
-        return ResultDocument(whole)
-    return ResultDocument("\n".join(inner), whole)
+    inner_texts = None if isinstance(value, str) else _texts_in(value, _WRAPPERS)
+    if not _are_lines(inner_texts) or not any("\n" in text for text in inner_texts):
+        return ResultDocument(value)
+    return ResultDocument("\n".join(inner_texts), value)
 
 
 def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:
@@ -182,22 +182,22 @@ def _texts_in(value: object, depth: int) -> list[str] | None:
         return None
     texts: list[str] = []
     for item in value:
-        inner = _texts_in(item, depth - 1)
-        if inner is None:
+        inner_texts = _texts_in(item, depth - 1)
+        if inner_texts is None:
             return None
-        texts += inner
+        texts += inner_texts
     return texts
 
 
 def _is_deep(value: object) -> bool:
-    """Whether a value is nested deeper than `DEEPEST`. Encoding it would exceed the interpreter's stack."""
+    """Whether a value is nested deeper than `MAX_JSON_DEPTH`. Encoding it would exceed the interpreter's stack."""
     level = [value]
-    for _ in range(DEEPEST):
-        level = [inner for each in level for inner in _inside(each)]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [inner for each in level for inner in _children(each)]
         if not level:
             return False
     return True
 
 
-def _inside(value: object) -> Iterable[object]:
+def _children(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -167,12 +167,12 @@ class SessionContext:
         if answer.missing is not None:
             raise Problem(INVALID_ARGUMENTS, _describe_missing_path(answer))
         by_id = {entry.id: entry for entry in entries}
-        shown = [
+        context_passages = [
             _context_passage(by_id[part.source], part, compressed=note == COMPRESSED)
             for part in answer.passages
             if part.text
         ]
-        return RetrievedContext(shown, note, len(results), answer.lines, answer.cut)
+        return RetrievedContext(context_passages, note, len(results), answer.lines, answer.cut)
 
     async def _allowed_results(self, catalog: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[StoredResult]:
         """Stored results that the caller may see."""
@@ -185,18 +185,20 @@ class SessionContext:
         """Passages, and the note about them. Raises Problem."""
         if self._compressor is None or reading.query is None:
             return await self._read(reading), DATA
-        plain = msgspec.structs.replace(reading, budget=reading.budget - NOTE_TOKENS)
-        answer = await self._read(plain)
+        uncompressed_reading = msgspec.structs.replace(reading, budget=reading.budget - NOTE_TOKENS)
+        answer = await self._read(uncompressed_reading)
         if not answer.cut or reading.budget >= MAX_MODEL_TOKENS:
             return answer, DATA
         source_budget = min(reading.budget * COMPRESSION_RATIO, MAX_MODEL_TOKENS)
         long_answer = await self._read(msgspec.structs.replace(reading, budget=source_budget))
         sources = source_texts([(part.source, part.where, part.text) for part in long_answer.passages])
         try:
-            compressed = await self._compressor.compress(reading.query, sources, plain.budget - ANSWER_TOKENS)
+            compressed_texts = await self._compressor.compress(
+                reading.query, sources, uncompressed_reading.budget - ANSWER_TOKENS
+            )
         except CompressionFailed as error:
             return answer, f"{DATA} The model that compresses the texts {error}, so they are word for word."
-        return compressed_passages(long_answer, compressed, plain.budget), COMPRESSED
+        return compressed_passages(long_answer, compressed_texts, uncompressed_reading.budget), COMPRESSED
 
     async def contents(self, catalog: SubjectCatalog, ident: str, uri: str) -> bytes | None:
         """Whole stored result in the form of a `resources/read` answer; None if the caller has no stored result with
@@ -208,11 +210,11 @@ class SessionContext:
         results = await self._allowed_results(catalog, [entry] if entry is not None else [])
         return await self._worker.do(lambda: contents(results[0].result, uri)) if results else None
 
-    async def shorten(self, long: LongResult) -> ShownResult:
+    async def shorten(self, long_result: LongResult) -> ShownResult:
         """Shorten a result to the part that the model sees. Small results are shortened in the thread, because sending
         them to another process takes longer.
         """
-        work = _encode(long)
+        work = _encode(long_result)
         if self.shortening_pool is not None and len(work) > SMALL_RESULT:
             try:
                 return await self.shortening_pool.do(SHORTEN, work)
@@ -242,15 +244,15 @@ class SessionContext:
         try:
             if self.shortening_pool is None:
                 return await self._worker.do(lambda: result_of(form, body))
-            made = await self.shortening_pool.do(API_RESULT, api_result_work(form, body, max_bytes))
+            outcome = await self.shortening_pool.do(API_RESULT, api_result_work(form, body, max_bytes))
         except (NotDone, Problem) as error:
             raise HeldUp(
                 f"the API carried out the operation and answered with {len(body):,} bytes, of which no result could be "
                 f"made: {error}"
             ) from error
-        if isinstance(made, str):
-            raise TooLarge(made)
-        return Raw(b"".join(made.parts))
+        if isinstance(outcome, str):
+            raise TooLarge(outcome)
+        return Raw(b"".join(outcome.parts))
 
     async def _read(self, reading: Reading) -> ReadPassages:
         if _is_short(reading):
@@ -276,9 +278,9 @@ class SessionContext:
 
 def _make_reading(arguments: RetrieveArguments) -> Reading:
     """Check arguments and convert them to a `Reading` without results. Raises Problem."""
-    ways = [way for way in (arguments.path, arguments.range, arguments.grep) if way is not None]
+    selectors = [selector for selector in (arguments.path, arguments.range, arguments.grep) if selector is not None]
     if arguments.entry_id is None:
-        if arguments.session_id is None or not (arguments.query or "").strip() or ways:
+        if arguments.session_id is None or not (arguments.query or "").strip() or selectors:
             raise Problem(INVALID_ARGUMENTS, "give session_id and query, or entry_id with path, range or grep")
         return Reading([], arguments.token_budget, query=arguments.query)
     if arguments.range is not None and arguments.grep is not None:
@@ -292,7 +294,7 @@ def _make_reading(arguments: RetrieveArguments) -> Reading:
             None if number is None else int(number) for number in numbers.groups()
         )
         lines = Lines(first or 1, last or 1, first_column or 1, last_column)
-    query = arguments.query if not ways else None
+    query = arguments.query if not selectors else None
     return Reading([], arguments.token_budget, query, arguments.path, lines, arguments.grep)
 
 
@@ -329,6 +331,6 @@ def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[Stored
 
 
 def _context_passage(entry: SessionEntry, part: Passage, *, compressed: bool) -> ContextPassage:
-    at = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    time_text = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     digest = hashlib.blake2b(entry.arguments, digest_size=6).hexdigest()
-    return ContextPassage(entry.id, entry.tool, at, digest, part.where, part.text, part.score, compressed)
+    return ContextPassage(entry.id, entry.tool, time_text, digest, part.where, part.text, part.score, compressed)

@@ -48,39 +48,47 @@ def shorten(work: bytes) -> ShownResult:
     return shorten_result(_decode(work))
 
 
-def shorten_result(long: LongResult) -> ShownResult:
+def shorten_result(long_result: LongResult) -> ShownResult:
     """Shorten a result to the part that the model sees. Results within their limit are not changed."""
     try:
-        members = msgspec.json.decode(long.result, type=dict[str, Any])
+        members = msgspec.json.decode(long_result.result, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        members = {"content": [{"type": "text", "text": long.result.decode("utf-8", "replace")}]}
+        members = {"content": [{"type": "text", "text": long_result.result.decode("utf-8", "replace")}]}
     content = members.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     structured = members.get("structuredContent")
     total_tokens = max(sum(map(block_tokens, blocks)), _size(structured) if structured is not None else 0)
-    if total_tokens <= long.tokens:
+    if total_tokens <= long_result.tokens:
         return ShownResult(total_tokens)
-    parts, length = _content(long, document(long.result), blocks, total_tokens)
+    parts, length = _content(long_result, document(long_result.result), blocks, total_tokens)
     shortened: dict[str, Any] = {
         name: value
         for name, value in members.items()
-        if name not in ("content", "structuredContent", "_meta") and _size(value) <= long.tokens
+        if name not in ("content", "structuredContent", "_meta") and _size(value) <= long_result.tokens
     }
     shortened["content"] = parts
-    if structured is not None and long.declared:
-        cut = reduce_value(structured, long.tokens)
-        if cut is None:
+    if structured is not None and long_result.declared:
+        reduced = reduce_value(structured, long_result.tokens)
+        if reduced is None:
             return ShownResult(total_tokens, unfit=True)
-        shortened["structuredContent"] = cut
-        length = max(length, _size(cut))
+        shortened["structuredContent"] = reduced
+        length = max(length, _size(reduced))
     meta = members.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
-    if _size(meta) > long.tokens:
+    if _size(meta) > long_result.tokens:
         meta = {name: value for name, value in meta.items() if name.startswith(_RESERVED_PREFIXES)}
-    facts = {"kept": not long.unstored_reason, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
+    facts = {
+        "kept": not long_result.unstored_reason,
+        "tokens": total_tokens,
+        "shownTokens": length,
+        "bytes": len(long_result.result),
+    }
     shortened["_meta"] = {
         **meta,
-        META_KEPT: {**({"id": long.id} if not long.unstored_reason else {"reason": long.unstored_reason}), **facts},
+        META_KEPT: {
+            **({"id": long_result.id} if not long_result.unstored_reason else {"reason": long_result.unstored_reason}),
+            **facts,
+        },
     }
     return ShownResult(total_tokens, msgspec.json.encode(shortened), length)
 
@@ -109,9 +117,9 @@ def reduce_value(value: object, max_tokens: int) -> object | None:
     possible.
     """
     for items, characters, members in _LEVELS:
-        cut = _prune(value, items, characters, members)
-        if _size(cut) <= max_tokens:
-            return cut
+        reduced = _prune(value, items, characters, members)
+        if _size(reduced) <= max_tokens:
+            return reduced
     return None
 
 
@@ -121,8 +129,8 @@ def _prune(value: Any, items: int, characters: int, members: int) -> object:
     if isinstance(value, list):
         return [_prune(item, items, characters, members) for item in value[:items]]
     if isinstance(value, dict):
-        named = [*value.items()][: members or None]
-        return {name: _prune(item, items, characters, members) for name, item in named}
+        first_members = [*value.items()][: members or None]
+        return {name: _prune(item, items, characters, members) for name, item in first_members}
     return value
 
 
@@ -131,21 +139,23 @@ def _size(value: object) -> int:
 
 
 def _content(
-    long: LongResult, result: object, blocks: list[dict[str, Any]], size: int
+    long_result: LongResult, result: object, blocks: list[dict[str, Any]], size: int
 ) -> tuple[list[dict[str, Any]], int]:
     """Blocks that the model sees, and the number of their tokens."""
     text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long, result, text) if long.linked and not long.unstored_reason else None
-    media, left = _media(blocks, long.tokens - (_size(link) if link else 0))
-    note = _note(long, size)
-    described = cut_to_tokens("\n".join(shape(result)), left // 4)
-    left = max(0, left - tokens(note) - tokens(described) - FOLLOWS_TOKENS)
-    head = _head(text, left * 2 // 3)
-    tail = _tail(text[len(head) :], left - tokens(head))
+    link = _link(long_result, result, text) if long_result.linked and not long_result.unstored_reason else None
+    media, tokens_left = _media(blocks, long_result.tokens - (_size(link) if link else 0))
+    note = _note(long_result, size)
+    shape_text = cut_to_tokens("\n".join(shape(result)), tokens_left // 4)
+    tokens_left = max(0, tokens_left - tokens(note) - tokens(shape_text) - FOLLOWS_TOKENS)
+    head = _head(text, tokens_left * 2 // 3)
+    tail = _tail(text[len(head) :], tokens_left - tokens(head))
     first, last = len(head.splitlines()), count - len(tail.splitlines()) + 1
-    follows = f"Lines 1-{first}" + (f" and {last}-{count}" if tail else "") + f" of {count} follow, word for word."
-    content: list[dict[str, Any]] = [{"type": "text", "text": f"{note} {follows}\nShape:\n{described}"}]
+    follow_sentence = (
+        f"Lines 1-{first}" + (f" and {last}-{count}" if tail else "") + f" of {count} follow, word for word."
+    )
+    content: list[dict[str, Any]] = [{"type": "text", "text": f"{note} {follow_sentence}\nShape:\n{shape_text}"}]
     content += [{"type": "text", "text": part} for part in (head, tail) if part]
     content += media
     if link:
@@ -153,48 +163,48 @@ def _content(
     return content, sum(map(block_tokens, content))
 
 
-def _note(long: LongResult, total_tokens: int) -> str:
-    size = f"This result has about {total_tokens:,} tokens, of which at most {long.tokens:,} are shown."
-    if long.unstored_reason:
-        why = long.unstored_reason
-        return f"{size} The rest is lost ({why}): call the tool so that it returns less, if it allows that."
-    return f"{size} The whole result is stored as {long.id}: {long.reader}."
+def _note(long_result: LongResult, total_tokens: int) -> str:
+    size = f"This result has about {total_tokens:,} tokens, of which at most {long_result.tokens:,} are shown."
+    if long_result.unstored_reason:
+        reason = long_result.unstored_reason
+        return f"{size} The rest is lost ({reason}): call the tool so that it returns less, if it allows that."
+    return f"{size} The whole result is stored as {long_result.id}: {long_result.reader}."
 
 
-def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]], int]:
-    """Select the images and audio that fit into half of the tokens `left`. Returns these blocks and the remaining
-    tokens, which are for text.
+def _media(blocks: list[dict[str, Any]], tokens_left: int) -> tuple[list[dict[str, Any]], int]:
+    """Select the images and audio that fit into half of `tokens_left`. Returns these blocks and the remaining tokens,
+    which are for text.
     """
-    taken: list[dict[str, Any]] = []
-    room = left // 2
+    selected: list[dict[str, Any]] = []
+    media_tokens_left = tokens_left // 2
     for block in blocks:
-        if block.get("type") in ("image", "audio") and block_tokens(block) <= room:
-            taken.append(block)
-            room -= block_tokens(block)
-            left -= block_tokens(block)
-    return taken, left
+        if block.get("type") in ("image", "audio") and block_tokens(block) <= media_tokens_left:
+            selected.append(block)
+            media_tokens_left -= block_tokens(block)
+            tokens_left -= block_tokens(block)
+    return selected, tokens_left
 
 
-def _head(text: str, most: int) -> str:
-    """Beginning of a text, at most `most` tokens. It ends with a whole line if a line ends near the limit."""
-    cut = cut_to_tokens(text, most)
+def _head(text: str, max_tokens: int) -> str:
+    """Beginning of a text, at most `max_tokens` tokens. It ends with a whole line if a line ends near the limit."""
+    cut = cut_to_tokens(text, max_tokens)
     end = cut.rfind("\n")
     return cut[: end + 1] if len(cut) < len(text) and end > len(cut) * 2 // 3 else cut
 
 
-def _tail(text: str, most: int) -> str:
-    """End of a text, at most `most` tokens. It begins with a whole line if a line begins near the limit."""
-    cut = cut_start_to_tokens(text, most)
+def _tail(text: str, max_tokens: int) -> str:
+    """End of a text, at most `max_tokens` tokens. It begins with a whole line if a line begins near the limit."""
+    cut = cut_start_to_tokens(text, max_tokens)
     start = cut.find("\n")
     return cut[start + 1 :] if len(cut) < len(text) and -1 < start < len(cut) // 3 else cut
 
 
-def _link(long: LongResult, result: object, text: str) -> dict[str, Any]:
+def _link(long_result: LongResult, result: object, text: str) -> dict[str, Any]:
     mime = "text/plain" if isinstance(result, str) else "application/json"
     return {
         "type": "resource_link",
-        "uri": f"{URI}{long.id}",
-        "name": long.id,
+        "uri": f"{URI}{long_result.id}",
+        "name": long_result.id,
         "mimeType": mime,
         "size": len(text.encode("utf-8", "replace")),
         "description": "The whole result",

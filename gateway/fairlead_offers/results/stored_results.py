@@ -91,39 +91,45 @@ def compressed_passages(uncompressed: ReadPassages, compressed: Mapping[str, str
     """Replace passages by a model's compressed texts, one for each source in `compressed`, and cut these texts to a
     number of tokens.
     """
-    first = {part.source: part for part in reversed(uncompressed.passages)}
-    longest = max((tokens(part.where) for part in first.values()), default=0)
-    texts, cut = cut_to(compressed, budget - ANSWER_TOKENS, OVERHEAD_TOKENS + COMPRESSED_TOKENS + longest)
-    shown = [msgspec.structs.replace(first[source], text=text) for source, text in texts.items() if source in first]
-    return ReadPassages(shown, cut=cut or uncompressed.cut)
+    first_by_source = {part.source: part for part in reversed(uncompressed.passages)}
+    longest_location = max((tokens(part.where) for part in first_by_source.values()), default=0)
+    texts, cut = cut_to(compressed, budget - ANSWER_TOKENS, OVERHEAD_TOKENS + COMPRESSED_TOKENS + longest_location)
+    shown_passages = [
+        msgspec.structs.replace(first_by_source[source], text=text)
+        for source, text in texts.items()
+        if source in first_by_source
+    ]
+    return ReadPassages(shown_passages, cut=cut or uncompressed.cut)
 
 
 def read_part(reading: Reading) -> ReadPassages:
     """Answer a `Reading` of a part of one result."""
     stored = reading.results[0]
     stored_document = read_document(stored.result)
-    whole, where = stored_document.whole, "$"
+    value, location = stored_document.whole, "$"
     if reading.path is not None:
-        where = reading.path
+        location = reading.path
         try:
-            whole = _at_path(stored_document, reading.path)
+            value = _at_path(stored_document, reading.path)
         except KeyError as step:
-            count = len(whole.splitlines()) if isinstance(whole, str) else 0
+            count = len(value.splitlines()) if isinstance(value, str) else 0
             return ReadPassages(missing=str(step.args[0]), lines=count)
-    text = write_out(whole)
+    text = write_out(value)
     count = len(text.splitlines())
     budget, overhead = reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS
     lines = reading.lines
     if reading.grep is not None:
-        where = f"{where} grep"
-        text = passages.matching_lines(text, reading.grep, budget - overhead - tokens(where))
+        location = f"{location} grep"
+        text = passages.matching_lines(text, reading.grep, budget - overhead - tokens(location))
     elif lines is not None:
-        where, text = f"{where} lines {lines.name_count(count)}", passages.lines(text, lines)
+        location, text = f"{location} lines {lines.format_within(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
-    (shown,), cut = passages.fitting_passages([passages.Passage(stored.id, where, text)], budget, overhead)
+    (shown_passage,), cut = passages.fitting_passages([passages.Passage(stored.id, location, text)], budget, overhead)
     if cut and lines is not None:
-        shown = msgspec.structs.replace(shown, where=f"{reading.path or '$'} lines {lines.covered_by(shown.text)}")
-    return ReadPassages([shown], lines=count, cut=cut)
+        shown_passage = msgspec.structs.replace(
+            shown_passage, where=f"{reading.path or '$'} lines {lines.covered_by(shown_passage.text)}"
+        )
+    return ReadPassages([shown_passage], lines=count, cut=cut)
 
 
 def _at_path(document: ResultDocument, path: str) -> object:

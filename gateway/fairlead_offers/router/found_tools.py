@@ -81,16 +81,16 @@ def check_queries(queries: Sequence[str], *filters: Collection[str]) -> tuple[st
     """Check queries, and remove white space around them. Empty queries are dropped if there are filters. Raises
     Problem.
     """
-    stripped = tuple(query.strip() for query in queries)
+    stripped_queries = tuple(query.strip() for query in queries)
     if any(filters):
-        stripped = tuple(filter(None, stripped))
-    elif not stripped or not all(stripped):
+        stripped_queries = tuple(filter(None, stripped_queries))
+    elif not stripped_queries or not all(stripped_queries):
         raise Problem(INVALID_ARGUMENTS, "`query` is empty: describe in a few words what the tool should do")
-    if len(stripped) > MAX_QUERIES:
+    if len(stripped_queries) > MAX_QUERIES:
         raise Problem(INVALID_ARGUMENTS, f"a search may have at most {MAX_QUERIES} queries")
-    if max(map(len, stripped), default=0) > MAX_QUERY:
+    if max(map(len, stripped_queries), default=0) > MAX_QUERY:
         raise Problem(INVALID_ARGUMENTS, f"a query may have at most {MAX_QUERY} characters; a few words find more")
-    return stripped
+    return stripped_queries
 
 
 async def search_answer(services: ToolServices, catalog: SubjectCatalog, search_query: SearchQuery) -> bytes:
@@ -109,18 +109,20 @@ async def rank_tools(
     """Search the visible tools that match the filters of a query. Returns all visible tools, the ranked tools, and the
     number of searched tools. Raises Problem.
     """
-    visible, chosen = await services.work.do(lambda: _select(services, catalog, search_query))
+    visible, filtered_tools = await services.work.do(lambda: _select(services, catalog, search_query))
     try:
         hits = NO_HITS
         if search_query.queries:
-            hits = await services.search.find(visible, search_query.queries, search_query.limit, chosen)
+            hits = await services.search.find(visible, search_query.queries, search_query.limit, filtered_tools)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
-    if chosen and not hits.tools:
-        first = sorted(chosen, key=lambda entry: entry.name)[: search_query.limit]
-        hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if search_query.queries else "")
+    if filtered_tools and not hits.tools:
+        first_tools = sorted(filtered_tools, key=lambda entry: entry.name)[: search_query.limit]
+        hits = RankedTools(
+            [(entry, 0.0) for entry in first_tools], FILTERS, NO_WORD_FITS if search_query.queries else ""
+        )
     services.counts.count_search(catalog.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
-    return visible, hits, len(visible.entries if chosen is None else chosen)
+    return visible, hits, len(visible.entries if filtered_tools is None else filtered_tools)
 
 
 def _select(
@@ -128,10 +130,10 @@ def _select(
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """All visible tools, and the visible tools that match the filters; None for the second if there are no filters."""
     visible = services.catalogs.visible_tools(catalog, search_query.tier)
-    filtered = search_query.tags or search_query.servers or search_query.categories
+    has_filters = search_query.tags or search_query.servers or search_query.categories
     return visible, visible.select(
         search_query.tags, search_query.servers, search_query.categories
-    ) if filtered else None
+    ) if has_filters else None
 
 
 async def _write_answer(
@@ -173,10 +175,10 @@ async def limit_tools(
         )
         names = frozenset(plan.tools)
         return [entry for entry in entries if entry.name in names], plan.cut
-    left, selected, cut = search_query.tool_tokens or 0, [], []
+    tokens_left, selected, cut = search_query.tool_tokens or 0, [], []
     for entry, candidate in zip(entries, await candidates(services.work, entries), strict=True):
-        if candidate.tokens <= left:
-            left -= candidate.tokens
+        if candidate.tokens <= tokens_left:
+            tokens_left -= candidate.tokens
             selected.append(entry)
         else:
             cut.append(Cut(entry.name, candidate.tokens, TOOL_TOKENS))

@@ -72,17 +72,23 @@ class RouterTools(MetaTools, Shortener):
     async def answer(self, name: str, identity: Identity, tier: str | None, arguments: bytes | Raw) -> bytes:
         services = self._services()
         catalog = services.catalogs.seen_by(identity)
-        raw = b"{}" if bytes(arguments) == b"null" else arguments
+        raw_arguments = b"{}" if bytes(arguments) == b"null" else arguments
         try:
             if name == SEARCH_TOOLS:
-                return _result(await _search(services, catalog, tier, decode(raw, SearchArguments)))
+                return _result(await _search(services, catalog, tier, decode(raw_arguments, SearchArguments)))
             if name == READ_RESULT:
-                read = decode(raw, ReadArguments)
+                read_arguments = decode(raw_arguments, ReadArguments)
                 retrieval = RetrieveArguments(
-                    None, read.query, read.id, read.path, read.range, read.grep, read.token_budget
+                    None,
+                    read_arguments.query,
+                    read_arguments.id,
+                    read_arguments.path,
+                    read_arguments.range,
+                    read_arguments.grep,
+                    read_arguments.token_budget,
                 )
                 return _result(encode(await services.results.retrieve(catalog, retrieval)))
-            return _result(encode(await services.results.retrieve(catalog, decode(raw, RetrieveArguments))))
+            return _result(encode(await services.results.retrieve(catalog, decode(raw_arguments, RetrieveArguments))))
         except Problem as problem:
             document = problem.document
             code = document.code if document.code in _CODES else INVALID_ARGUMENTS
@@ -131,17 +137,17 @@ async def _write_answer(services: ToolServices, hits: RankedTools, searched: int
     if hits.note:
         answer["note"] = hits.note
     if cut:
-        answer["left_out_by_tokenBudget"] = [each.name for each in cut]
+        answer["left_out_by_tokenBudget"] = [cut_tool.name for cut_tool in cut]
     return encode(answer)
 
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
     """Members of a tool that a model needs in order to choose and call the tool."""
     definition = entry.decoded_definition
-    shown = {"name": entry.name, "server": str(entry.server), "score": score}
+    members = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):
         if member in definition:
-            shown[member] = definition[member]
+            members[member] = definition[member]
     if entry.offline:
-        shown["offline"] = True
-    return shown
+        members["offline"] = True
+    return members

@@ -42,7 +42,7 @@ from fairlead_tools.refusals import not_allowed
 from fairlead_tools.refusals import result as refused_result
 
 _decode_result: Final = msgspec.json.Decoder(dict[str, Any]).decode
-FEW: Final = 16
+MAX_MATCHED_AT_ONCE: Final = 16
 """Maximum number of calls of a message that are matched in the event loop, which takes some 15 µs for each."""
 
 
@@ -72,20 +72,20 @@ def read_few_calls(
     tools = [visible.find(_name_of(request, visible, call)) for call in calls]
     if not can_match_at_once(tools):
         return None
-    planned = [
+    plans = [
         _plan(request, catalog, visible, call, None)
         if tool is None or call.kind == CUSTOM
         else _plan_tool(request, call, tool)
         for call, tool in zip(calls, tools, strict=True)
     ]
-    return request, visible, planned
+    return request, visible, plans
 
 
 def can_match_at_once(tools: Sequence[VisibleTool | None]) -> bool:
     """Whether calls of these tools can be matched in the event loop: they are few, and each tool is visible and was
     called before. A search for a similar name, or the first decoding of a definition, may take milliseconds.
     """
-    return len(tools) <= FEW and all(tool is not None and tool.is_decoded for tool in tools)
+    return len(tools) <= MAX_MATCHED_AT_ONCE and all(tool is not None and tool.is_decoded for tool in tools)
 
 
 def plan_requested_calls(
@@ -135,9 +135,9 @@ def _plan(
         entry = visible.find_reader(name)
     if entry is None:
         denial = None if definition is not None else catalog.denial(visible.view, name)
-        denied = None if definition is not None else visible.view.why_denied(name)
-        if denied is not None:
-            return PlannedCall(call, None, refusal=not_allowed(name, denied), denial=denial)
+        denied_reason = None if definition is not None else visible.view.why_denied(name)
+        if denied_reason is not None:
+            return PlannedCall(call, None, refusal=not_allowed(name, denied_reason), denial=denial)
         unready = None if definition is not None else catalog.unready_of_tool(name)
         if unready is not None:
             return PlannedCall(call, None, unready=unready)
@@ -156,9 +156,9 @@ def _plan_tool(request: ToolCallsBody, call: ModelCall, entry: VisibleTool) -> P
     """Plan the call of a tool of the gateway."""
     if isinstance(call.arguments, InvalidCall):
         return PlannedCall(call, entry)
-    arguments, others = call.arguments, entry.other_names
-    if others:
-        arguments = restore_names(arguments, others)
+    arguments, original_names = call.arguments, entry.other_names
+    if original_names:
+        arguments = restore_names(arguments, original_names)
     raw = encode(arguments)
     if raw.find(b"null") >= 0:  # most arguments have no null, and need not be compared to the schema
         schema = entry.decoded_definition.get("inputSchema")
@@ -263,14 +263,16 @@ class _MessageRun:
             return CallOutcome(refused_result(refusal_of(plan.unready, starts=self._catalogs.starts(plan.unready))))
         if entry is None:
             if plan.denial is not None or not plan.client_runs:
-                caller.record_unknown(origin, plan.call.wire_name, _raw(plan), plan.denial)
+                caller.record_unknown(origin, plan.call.wire_name, _raw_arguments(plan), plan.denial)
             return CallOutcome(None)
         if not plan.call.valid:
             caller.record_refusal(origin, self._view, entry.name)
             return CallOutcome(None)
         call = DirectCall(entry.name, plan.arguments, plan.timeout, plan.retries, self._result_tokens, plan.recording)
-        started = caller.start(origin, self._view, call, self._holding)
-        return CallOutcome(None, 0, started.message) if isinstance(started, UnknownToolAnswer) else started
+        started_call = caller.start(origin, self._view, call, self._holding)
+        return (
+            CallOutcome(None, 0, started_call.message) if isinstance(started_call, UnknownToolAnswer) else started_call
+        )
 
 
 async def _outcome(run: StartedCall) -> CallOutcome:
@@ -278,6 +280,6 @@ async def _outcome(run: StartedCall) -> CallOutcome:
     return CallOutcome(result, run.seconds)
 
 
-def _raw(plan: PlannedCall) -> bytes:
+def _raw_arguments(plan: PlannedCall) -> bytes:
     arguments = plan.call.arguments
     return b"{}" if isinstance(arguments, InvalidCall) else msgspec.json.encode(arguments)

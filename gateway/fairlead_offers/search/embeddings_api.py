@@ -10,7 +10,7 @@ import msgspec
 from fairlead_mcp.errors import HttpRefused, ProtocolError
 from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_offers.models.model_api import decode_answer, guarded_api
-from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest
+from fairlead_search.embedding import EmbeddingConfig, EmbedRequest, EmbedResult
 from fairlead_search.vectors import encode
 
 SECONDS: Final = 30.0
@@ -73,7 +73,7 @@ class EmbeddingsApi:
         return [by_index[index] for index in range(len(texts))]
 
 
-async def embed_texts(request: EmbedRequest) -> Embedded:
+async def embed_texts(request: EmbedRequest) -> EmbedResult:
     """Request the vectors of tools from the configured endpoint. Raises McpError."""
     assert request.config is not None
-    return Embedded(await EmbeddingsApi(request.config).vectors([text.whole for text in request.texts]))
+    return EmbedResult(await EmbeddingsApi(request.config).vectors([text.whole for text in request.texts]))

@@ -60,18 +60,18 @@ class EndpointEmbedder:
             raise NotDone(str(error)) from error
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        new = self._query_vectors.missing_from_cache(queries)
-        if new and time.monotonic() - self._failed_at < COOL_DOWN:
+        new_queries = self._query_vectors.missing_from_cache(queries)
+        if new_queries and time.monotonic() - self._failed_at < COOL_DOWN:
             return ()
         instruction = self._config.instruction
         try:
-            inputs = [f"Instruct: {instruction}\nQuery:{query}" if instruction else query for query in new]
-            vectors = await self._queries.vectors(inputs) if new else []
+            inputs = [f"Instruct: {instruction}\nQuery:{query}" if instruction else query for query in new_queries]
+            vectors = await self._queries.vectors(inputs) if new_queries else []
         except McpError as error:
             self._failed_at = time.monotonic()
             log.warning("Tools are ranked by words alone, because %s could not embed a query: %s", self.name, error)
             return ()
-        return self._query_vectors.take(queries, dict(zip(new, vectors, strict=True)))
+        return self._query_vectors.take(queries, dict(zip(new_queries, vectors, strict=True)))
 
     async def aclose(self) -> None:
         if self._pool is not None:

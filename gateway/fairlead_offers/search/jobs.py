@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from fairlead_offers.job import Job
-from fairlead_search.embedding import Embedded, EmbedRequest
+from fairlead_search.embedding import EmbedRequest, EmbedResult
 from fairlead_search.embedding import embed as embed_texts
 from fairlead_search.index_cache import (
     IndexedCatalogs,
@@ -38,7 +38,7 @@ def stored_vectors(work: bytes) -> StoredVectors:
     return _CATALOGS.read_stored(msgspec.json.decode(work, type=StoredRequest))
 
 
-def embed(work: bytes) -> Embedded:
+def embed(work: bytes) -> EmbedResult:
     """Make the vectors of an encoded `EmbedRequest`."""
     request = msgspec.json.decode(work, type=EmbedRequest)
     if request.config is None:
@@ -53,4 +53,4 @@ _decode_search: Final = msgspec.json.Decoder(SearchRequest).decode
 SEARCH: Final = Job[SearchResult]("search", SearchResult)
 VECTORS: Final = Job[int]("vectors", int)
 STORED: Final = Job[StoredVectors]("stored", StoredVectors)
-EMBED: Final = Job[Embedded]("embed", Embedded)
+EMBED: Final = Job[EmbedResult]("embed", EmbedResult)

@@ -85,26 +85,32 @@ class ToolSearch:
         return [] if self._pool is None else self._pool.pids
 
     async def find(
-        self, tools: VisibleTools, queries: Sequence[str], limit: int, filtered: Collection[VisibleTool] | None = None
+        self,
+        tools: VisibleTools,
+        queries: Sequence[str],
+        limit: int,
+        filtered_tools: Collection[VisibleTool] | None = None,
     ) -> RankedTools:
-        """Find at most `limit` tools. The results of several queries alternate. `filtered`: tools to search; None: all.
-        Raises Overloaded.
+        """Find at most `limit` tools. The results of several queries alternate. `filtered_tools`: tools to search;
+        None: all. Raises Overloaded.
         """
         vectors = self.vectors
         query_vectors = () if vectors is None else await vectors.embedder.queries(queries)
         encodes = vectors is not None and vectors.embedder.encodes
 
         def make_request() -> SearchRequest:
-            keys = None if filtered is None else [entry.key for entry in filtered]
+            keys = None if filtered_tools is None else [entry.key for entry in filtered_tools]
             return SearchRequest(
                 tools.catalog_hash, queries, limit, keys, encodes=encodes, vectors=query_vectors, folder=self._folder
             )
 
         request = await self._worker.do(make_request)
         result = await self._run([_encode(request)])
-        cached = result.cached_catalogs
-        if cached is not None:
-            result = await self._run(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
+        cached_catalogs = result.cached_catalogs
+        if cached_catalogs is not None:
+            result = await self._run(
+                await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached_catalogs))
+            )
         note = await self._embed(tools, result) if vectors is not None else ""
         hits = [(tools.by_key[hit.key], hit.score) for hit in interleave(result.hits, limit)]
         return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))
@@ -114,10 +120,12 @@ class ToolSearch:
         vectors, by_key = self.vectors, tools.by_key
         assert vectors is not None
         if result.vectors < len(by_key):
-            new = await self._worker.do(
-                lambda: {key: vectors.text(_new(key, by_key[key])) for key in with_pauses(vectors.select_new(by_key))}
+            new_texts = await self._worker.do(
+                lambda: {
+                    key: vectors.text(_new_tool(key, by_key[key])) for key in with_pauses(vectors.select_new(by_key))
+                }
             )
-            vectors.request(new, by_key.keys())
+            vectors.request(new_texts, by_key.keys())
         if result.ranking == HYBRID:
             return ""
         if result.vectors >= len(by_key):
@@ -125,8 +133,8 @@ class ToolSearch:
         share = f"{result.vectors} of {len(by_key)} tools"
         return f"tools were ranked by words alone, because only {share} have vectors of {vectors.embedder.name} so far"
 
-    async def _push(self, new: Mapping[str, ToolVector]) -> None:
-        work = _encode(NewVectors({**new}, self._folder))
+    async def _push(self, new_vectors: Mapping[str, ToolVector]) -> None:
+        work = _encode(NewVectors({**new_vectors}, self._folder))
         if self._pool is None:
             await self._worker.do(lambda: take_vectors(work))
             return
@@ -154,23 +162,27 @@ class ToolSearch:
                 log.warning("The search process failed, so a search runs in the gateway's thread: %s", error)
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
-    def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
+    def _with_tools(
+        self, request: SearchRequest, tools: dict[str, VisibleTool], cached_catalogs: Sequence[str]
+    ) -> list[bytes]:
         """Encode the search with the tools that the process lacks, as differences from the catalog of the process that
-        is most similar. `cached`: hashes of the catalogs that the process has. Must run in the worker thread.
+        is most similar. `cached_catalogs`: hashes of the catalogs that the process has. Must run in the worker thread.
         """
         keys = frozenset(tools)
-        base, old = "", frozenset[str]()
-        for name in cached:
+        base_catalog, base_keys = "", frozenset[str]()
+        for name in cached_catalogs:
             cached_keys = self._keys.get(name)
-            if cached_keys is not None and len(keys ^ cached_keys) < len(keys ^ old):
-                base, old = name, cached_keys
+            if cached_keys is not None and len(keys ^ cached_keys) < len(keys ^ base_keys):
+                base_catalog, base_keys = name, cached_keys
         get_vector = (lambda key: None) if self.vectors is None else self.vectors.get
-        added = [_new(key, tools[key], get_vector(key)) for key in with_pauses(keys - old)]
+        added = [_new_tool(key, tools[key], get_vector(key)) for key in with_pauses(keys - base_keys)]
         self._keys[request.catalog] = keys
         self._keys.move_to_end(request.catalog)
         if len(self._keys) > MAX_CATALOGS:
             self._keys.popitem(last=False)
-        return [_encode(msgspec.structs.replace(request, base=base, added=added, removed=list(old - keys)))]
+        return [
+            _encode(msgspec.structs.replace(request, base=base_catalog, added=added, removed=list(base_keys - keys)))
+        ]
 
     async def aclose(self) -> None:
         """End the search process, and stop making vectors."""
@@ -180,5 +192,5 @@ class ToolSearch:
             await self._pool.aclose()
 
 
-def _new(key: str, tool: VisibleTool, vector: ToolVector | None = None) -> NewTool:
+def _new_tool(key: str, tool: VisibleTool, vector: ToolVector | None = None) -> NewTool:
     return NewTool(key, tool.entry.name, tool.prefix or tool.server.name, msgspec.Raw(tool.definition), vector)

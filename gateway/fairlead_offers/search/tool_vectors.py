@@ -23,9 +23,9 @@ from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone
 from fairlead_offers.workers.throttle import Throttle
 from fairlead_search.embedding import (
-    Embedded,
     EmbeddingConfig,
     EmbedRequest,
+    EmbedResult,
     VectorText,
     vector_text,
 )
@@ -35,7 +35,7 @@ from fairlead_search.indexed_tool import BUILT_IN, BUILT_IN_DIMENSIONS
 
 BATCH: Final = 32
 """Number of tools whose vectors are made and sent to the search index together."""
-PIECE: Final = 8
+PIECE_TOOLS: Final = 8
 """Number of tools that the built-in encoder processes at a time, which takes about 50 ms of a core."""
 TOOL_SECONDS: Final = 0.006
 """Seconds of a core that the built-in encoder takes for one tool."""
@@ -44,7 +44,7 @@ INDEXING_SHARE: Final = 0.1
 the lowest priority slows down the calls that run at the same time, because it uses the CPU's caches and memory
 bandwidth. At this share, 10,000 tools take ten minutes; while no tool is called, they take one minute.
 """
-CROWDED: Final = 0.7
+CROWDED_SHARE: Final = 0.7
 """Share of the encoder's working time in which it had a core. A lower share shows that calls and servers need all
 cores, so that the encoder has to work less (CROWDED_COST).
 """
@@ -58,7 +58,7 @@ EMBED_SECONDS: Final = 600.0
 """Maximum seconds in which the process embeds one batch of tools. The limit is high, because a process with the lowest
 priority may wait long for a core.
 """
-STORED: Final = 250
+LOAD_BATCH: Final = 250
 """Number of tools whose vectors are loaded from the store at a time."""
 MAX_BYTES: Final = 128 << 20
 """Maximum number of bytes of all stored vectors, beyond which further tools are ranked by words alone."""
@@ -101,20 +101,20 @@ class BuiltInEmbedder:
         self._worker = worker
         self._throttle = throttle
         self._pool = ProcessPool(1, bulk=True, seconds=EMBED_SECONDS) if process else None
-        self._crowded = False
+        self._is_crowded = False
         """Whether the last piece of work had to wait for a core."""
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
         vectors: list[bytes] = []
         while len(vectors) < len(texts):
-            piece = texts[len(vectors) : len(vectors) + (1 if self._crowded else PIECE)]
-            await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._crowded else 1))
+            piece = texts[len(vectors) : len(vectors) + (1 if self._is_crowded else PIECE_TOOLS)]
+            await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._is_crowded else 1))
             embedded = await self._embed(piece)
-            self._crowded = embedded.core_share < CROWDED
+            self._is_crowded = embedded.core_share < CROWDED_SHARE
             vectors += embedded.vectors
         return vectors
 
-    async def _embed(self, texts: Sequence[VectorText]) -> Embedded:
+    async def _embed(self, texts: Sequence[VectorText]) -> EmbedResult:
         work = _encode(EmbedRequest([*texts]))
         if self._pool is None:
             try:
@@ -140,19 +140,19 @@ class ToolVectors:
         self,
         embedder: Embedder,
         push: Callable[[Mapping[str, ToolVector]], Awaitable[None]],
-        stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
+        read_stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
         limit: int = MAX_BYTES,
     ) -> None:
-        """`push`: sends new vectors, by key of the tool, to the search index. `stored`: loads vectors from before a
-        restart, by key of the texts. `limit`: maximum bytes of all vectors.
+        """`push`: sends new vectors, by key of the tool, to the search index. `read_stored`: loads vectors from
+        before a restart, by key of the texts. `limit`: maximum bytes of all vectors.
         """
         self.embedder = embedder
         self.made = 0
         """Number of vectors that were made since the start."""
         self._push = push
-        self._stored = stored
+        self._read_stored = read_stored
         self._new_texts: dict[str, VectorText] = {}
-        """Texts in `_pending` for which `stored` has not been called yet, by key of the tool."""
+        """Texts in `_pending` for which `read_stored` has not been called yet, by key of the tool."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
         """Vectors by key of the texts."""
@@ -161,7 +161,7 @@ class ToolVectors:
         """Key of the texts by key of the tool."""
         self._pending: dict[str, VectorText] = {}
         """Texts of tools that wait for their vector, by key of the tool."""
-        self._full = False
+        self._is_full = False
         """Whether `limit` is reached, so that no further vectors are made."""
         self._task: asyncio.Task[None] | None = None
 
@@ -173,7 +173,7 @@ class ToolVectors:
 
     def select_new(self, tools: Iterable[str]) -> list[str]:
         """Select the tools, by key, whose vector is neither made nor requested. Empty if the store is full."""
-        if self._full:
+        if self._is_full:
             return []
         return [key for key in tools if key not in self._pending and self.get(key) is None]
 
@@ -181,27 +181,27 @@ class ToolVectors:
         """Texts of a tool for `request`."""
         return vector_text(tool, self.embedder.name, self.embedder.dimensions)
 
-    def request(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
+    def request(self, texts: Mapping[str, VectorText], current_tools: Collection[str]) -> None:
         """Request vectors for texts, by key of the tool. If the store is full, vectors of tools that are not in
-        `current` are dropped first.
+        `current_tools` are dropped first.
         """
         self._pending.update(texts)
-        if self._stored is not None:
+        if self._read_stored is not None:
             self._new_texts.update(texts)
         if self._bytes > self._limit:
-            self._sweep(current)
+            self._sweep(current_tools)
         if self._pending and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run(), name="vectors of tools")
 
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
         while self._pending:
-            if self._stored is not None:
-                await self._recall(self._stored)
+            if self._read_stored is not None:
+                await self._recall(self._read_stored)
             batch = [*islice(self._pending.items(), BATCH)]
-            missing = {text.key: text for _, text in batch if text.key not in self._vectors}
+            missing_texts = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
-                made = await self.embedder.tools([*missing.values()]) if missing else []
+                new_vectors = await self.embedder.tools([*missing_texts.values()]) if missing_texts else []
             except NotDone as error:
                 pause = backoff.delay_after(0)
                 log.warning(
@@ -213,23 +213,23 @@ class ToolVectors:
                 await asyncio.sleep(pause)
                 continue
             backoff.failures = 0
-            self._vectors.update(zip(missing, made, strict=True))
-            self._bytes += sum(map(len, made))
-            self.made += len(made)
+            self._vectors.update(zip(missing_texts, new_vectors, strict=True))
+            self._bytes += sum(map(len, new_vectors))
+            self.made += len(new_vectors)
             await self._publish(batch)
 
-    async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+    async def _recall(self, read_stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
         """Load those vectors of new tools that an earlier run of the gateway has stored."""
         while self._new_texts:
-            piece = dict(islice(self._new_texts.items(), STORED))
-            stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
+            piece = dict(islice(self._new_texts.items(), LOAD_BATCH))
+            stored_vectors = await read_stored([text.key for text in piece.values() if text.key not in self._vectors])
             self._vectors.update(stored_vectors)
             self._bytes += sum(map(len, stored_vectors.values()))
             for tool in piece:
                 self._new_texts.pop(tool, None)
-            available = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
-            if available:
-                await self._publish(available)
+            loaded_tools = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
+            if loaded_tools:
+                await self._publish(loaded_tools)
 
     async def _publish(self, tools: Collection[tuple[str, VectorText]]) -> None:
         """Send the vectors of tools to the search index."""
@@ -238,10 +238,10 @@ class ToolVectors:
             self._texts[tool] = text.key
         await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in tools})
 
-    def _sweep(self, current: Collection[str]) -> None:
-        self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
-        used = {*self._texts.values(), *(text.key for text in self._pending.values())}
-        self._vectors = {key: vector for key, vector in self._vectors.items() if key in used}
+    def _sweep(self, current_tools: Collection[str]) -> None:
+        self._texts = {tool: key for tool, key in self._texts.items() if tool in current_tools}
+        used_keys = {*self._texts.values(), *(text.key for text in self._pending.values())}
+        self._vectors = {key: vector for key, vector in self._vectors.items() if key in used_keys}
         self._bytes = sum(map(len, self._vectors.values()))
         if self._bytes > self._limit:
             log.warning(
@@ -249,7 +249,7 @@ class ToolVectors:
                 len(self._vectors),
                 self._limit >> 20,
             )
-            self._full = True
+            self._is_full = True
             self._pending.clear()
             self._new_texts.clear()
 

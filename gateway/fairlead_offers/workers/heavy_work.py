@@ -64,10 +64,10 @@ STRIDE: Final = 8
 """Number of tools between two pauses of the thread; one tool takes about 50 µs."""
 
 
-_PATIENT: Final[ContextVar[bool]] = ContextVar("patient", default=False)
+_NEVER_REFUSED: Final[ContextVar[bool]] = ContextVar("never_refused", default=False)
 Steps: TypeAlias = Coroutine["InProcesses[Any]", "list[Any] | None", Result]
 log = logging.getLogger(__name__)
-PIECE: Final = 256
+PIECE_DEFINITIONS: Final = 256
 """Number of definitions in one piece of work for a process."""
 SMALL: Final = 16 << 10
 """Maximum number of bytes of a body that is checked in the event loop, which usually takes less than a millisecond."""
@@ -80,11 +80,11 @@ def never_refuse() -> Iterator[None]:
     it for requests that have a time limit and have already run tools: after a refusal, the client would repeat the
     request, and thus the calls.
     """
-    token = _PATIENT.set(True)
+    token = _NEVER_REFUSED.set(True)
     try:
         yield
     finally:
-        _PATIENT.reset(token)
+        _NEVER_REFUSED.reset(token)
 
 
 class WorkerThread:
@@ -99,7 +99,7 @@ class WorkerThread:
         much of the agent's work is waiting, unless `never_refuse` applies.
         """
         try:
-            async with self._turns.turn(patient=_PATIENT.get()):
+            async with self._turns.turn(patient=_NEVER_REFUSED.get()):
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except ShareTaken as reached:
             raise Problem(RATE_LIMITED, TOO_MUCH, retry_after_ms=1000) from reached
@@ -225,9 +225,11 @@ class HeavyWork:
         the event loop for a quarter of a second.
         """
         sizes = self.sizes
-        new = [key for key in definitions if not sizes.has(key)]
-        if new and self.counting_pool is not None:
-            parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
+        new_keys = [key for key in definitions if not sizes.has(key)]
+        if new_keys and self.counting_pool is not None:
+            parts = [
+                new_keys[start : start + PIECE_DEFINITIONS] for start in range(0, len(new_keys), PIECE_DEFINITIONS)
+            ]
             pieces = [_encode([Raw(definitions[key]) for key in part]) for part in parts]
             for part, counts in zip(parts, await InProcesses(self.counting_pool, COUNT, pieces) or (), strict=False):
                 for key, size in zip(part, counts, strict=True):
@@ -241,7 +243,7 @@ class HeavyWork:
         if self.conversion_pool is None:
             return
         keys = list(definitions)
-        parts = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
+        parts = [keys[start : start + PIECE_DEFINITIONS] for start in range(0, len(keys), PIECE_DEFINITIONS)]
         pieces = [_encode(Preparation(format_.name, options, [definitions[key] for key in part])) for part in parts]
         for part, tools in zip(parts, await InProcesses(self.conversion_pool, PREPARE, pieces) or (), strict=False):
             for key, prepared in zip(part, tools, strict=True):

@@ -56,9 +56,9 @@ class ProcessPool:
         self._idle_seconds = idle
         self._turns = FairTurns(size, MAX_WAITING, counts)
         self._idle: list[WorkerProcess] = []
-        self._ending = TaskSet()
+        self._ending_tasks = TaskSet()
         self._closed = False
-        self._busy: set[asyncio.Task[Any]] = set()
+        self._busy_tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def pids(self) -> list[int]:
@@ -73,7 +73,7 @@ class ProcessPool:
             raise Overloaded(TOO_MUCH)
         task = asyncio.current_task()
         assert task is not None
-        self._busy.add(task)
+        self._busy_tasks.add(task)
         try:
             async with asyncio.timeout(self._seconds), self._turns.turn():
                 mark, answer = await self._run(job.name, [work] if isinstance(work, bytes) else work)
@@ -86,7 +86,7 @@ class ProcessPool:
         except OSError as error:
             raise NotDone(f"a worker process could not be started: {error}") from error
         finally:
-            self._busy.discard(task)
+            self._busy_tasks.discard(task)
         if mark == b"=":  # not decoded, because a large body would block the event loop
             return cast("Answer", ConvertedBody(answer))
         try:
@@ -103,12 +103,12 @@ class ProcessPool:
     async def _run_in(self, child: WorkerProcess, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         if child.timer is not None:
             child.timer.cancel()
-        reusable = False
+        is_reusable = False
         try:
             answer = await child.do(job, work)
-            reusable = child.pieces < self._pieces and not self._closed
+            is_reusable = child.pieces < self._pieces and not self._closed
         finally:
-            if reusable:
+            if is_reusable:
                 child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_idle, child)
                 self._idle.append(child)
             else:
@@ -123,17 +123,17 @@ class ProcessPool:
     def _end(self, child: WorkerProcess) -> None:
         if child.timer is not None:
             child.timer.cancel()
-        self._ending.start(child.end(), "ending a worker process")
+        self._ending_tasks.start(child.end(), "ending a worker process")
 
     async def aclose(self) -> None:
         """Cancel running jobs, kill all processes, and wait for their end."""
         self._closed = True
-        busy = [task for task in self._busy if task is not asyncio.current_task()]
+        busy = [task for task in self._busy_tasks if task is not asyncio.current_task()]
         for task in busy:
             task.cancel()
         if busy:
             await asyncio.wait(busy, timeout=5)
         while self._idle:
             self._end(self._idle.pop())
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=5)
+        if self._ending_tasks:
+            await asyncio.wait(self._ending_tasks, timeout=5)

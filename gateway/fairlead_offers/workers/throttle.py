@@ -18,12 +18,12 @@ from fairlead_gateway.limits.fair_rotation import WORKS_FOR, FairTurns
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.workers.process import Overloaded
 
-HOLD: Final = 1.0
+HOLD_SECONDS: Final = 1.0
 """Seconds after the last call during which tools still count as being called, because another call usually follows
 soon."""
-LOOK: Final = 0.05
+CHECK_INTERVAL: Final = 0.05
 """Seconds between two checks of whether tools are still being called."""
-LEAST: Final = 0.001
+MIN_WAIT: Final = 0.001
 """Seconds of waiting below which work begins at once, because a sleep is not worthwhile."""
 MAX_WAIT: Final = 30.0
 """Maximum seconds that a request waits. A request that would wait longer is refused at once. The waiting work of one
@@ -31,14 +31,14 @@ agent may take half of this time.
 """
 
 
-def by_process(size: int) -> float:
+def process_cost(size: int) -> float:
     """Estimate the seconds that the event loop takes for `size` bytes that another process converts: to receive the
     bytes, to pass them to the process and back, and to send them.
     """
     return 3e-4 + 3.6e-9 * size
 
 
-def in_thread(size: int) -> float:
+def thread_cost(size: int) -> float:
     """Estimate the seconds for which a thread that converts `size` bytes keeps the event loop from running, because the
     thread holds the interpreter lock.
     """
@@ -60,7 +60,7 @@ class Throttle:
         """Time of the event loop until which tools count as being called."""
         self._free_at = 0.0
         """Time of the event loop at which the next piece of work may begin."""
-        self._ahead = Shares("work", int(1000 * MAX_WAIT), counts=counts, parts=2)
+        self._waiting_shares = Shares("work", int(1000 * MAX_WAIT), counts=counts, parts=2)
         """Milliseconds that the waiting work of each agent will take at the throttle's share."""
         self.waiting = 0
         """Number of pieces of work that have not begun."""
@@ -70,29 +70,29 @@ class Throttle:
         Overloaded.
         """
         agent, seconds = WORKS_FOR.get(), cost / self._share
-        if self._calling() and self._ahead.bound(agent, int(1000 * max(self._left(), 0))):
+        if self._calling() and self._waiting_shares.bound(agent, int(1000 * max(self._seconds_until_free(), 0))):
             raise Overloaded(
                 "too many conversions are waiting, because the gateway serves tool calls first: retry later"
             )
         weight = int(1000 * seconds) + 1
         self.waiting += 1
-        self._ahead.add(agent, weight)
+        self._waiting_shares.add(agent, weight)
         try:
             async with self._turns.turn():
-                while self._calling() and (left := self._left()) > LEAST:  # noqa: ASYNC110 - no event for the end of calls
-                    await asyncio.sleep(min(left, LOOK))
+                while self._calling() and (seconds_left := self._seconds_until_free()) > MIN_WAIT:  # noqa: ASYNC110 - no event for the end of calls
+                    await asyncio.sleep(min(seconds_left, CHECK_INTERVAL))
                 self._free_at = _now() + seconds
         finally:
-            self._ahead.give_back(agent, weight)
+            self._waiting_shares.give_back(agent, weight)
             self.waiting -= 1
 
-    def _left(self) -> float:
+    def _seconds_until_free(self) -> float:
         return self._free_at - _now()
 
     def _calling(self) -> bool:
         now = _now()
         if self._calls():
-            self._calling_until = now + HOLD
+            self._calling_until = now + HOLD_SECONDS
         return now < self._calling_until
 
 

@@ -56,7 +56,7 @@ _CHARSET: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """Encodings of texts. Some of Python's other codecs take quadratic time."""
-_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_DECODE_ERRORS: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class AnswerForm(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ def _json_result(form: AnswerForm, body: bytes) -> Raw:
     try:
         body.decode()  # only checks that the body is UTF-8, which `compact` does not
         value = compact(body.removeprefix(codecs.BOM_UTF8))
-    except _UNREADABLE:  # declared as JSON, but it is not
+    except _DECODE_ERRORS:  # declared as JSON, but it is not
         return _result(_text_block(_text(body, form.content_type)))
     block = _text_block(value.decode())
     if not form.structured:
@@ -139,12 +139,12 @@ def _text_block(text: str) -> bytes:
 
 def _binary_block(path: str, base: str, body: bytes) -> bytes:
     media_type = base if _MEDIA_TYPE.fullmatch(base) else _BYTES
-    data, named = binascii.b2a_base64(body, newline=False), media_type.encode()
+    data, encoded_type = binascii.b2a_base64(body, newline=False), media_type.encode()
     kind = media_type.partition("/")[0]
     if kind in ("image", "audio"):
-        return b'{"type":"%b","data":"%b","mimeType":"%b"}' % (kind.encode(), data, named)
+        return b'{"type":"%b","data":"%b","mimeType":"%b"}' % (kind.encode(), data, encoded_type)
     uri = jsonrpc.encode("openapi:/" + path.lstrip("/"))
-    return b'{"type":"resource","resource":{"uri":%b,"mimeType":"%b","blob":"%b"}}' % (uri, named, data)
+    return b'{"type":"resource","resource":{"uri":%b,"mimeType":"%b","blob":"%b"}}' % (uri, encoded_type, data)
 
 
 def _text(body: bytes, content_type: str) -> str:
@@ -178,8 +178,8 @@ _DECODERS: Final = {
 
 def _empty_answer_text(answer: Answer) -> str:
     location = answer.headers.get(b"location", b"").decode("latin-1")
-    where = f"; its Location is {plain_address(location)}" if location else ""
-    return f"The API answered with status {_status(answer.status)} and without content{where}."
+    location_text = f"; its Location is {plain_address(location)}" if location else ""
+    return f"The API answered with status {_status(answer.status)} and without content{location_text}."
 
 
 def _refusal(answer: Answer) -> HttpRefused:
@@ -206,9 +206,9 @@ def _status(status: int) -> str:
 def _quote(answer: Answer) -> str:
     if looks_like_html(answer):
         return " and an HTML page"
-    start = answer.body[: MAX_REFUSAL_CHARS * 4]
-    text = _text(start, answer.content_type.decode("latin-1"))
+    beginning = answer.body[: MAX_REFUSAL_CHARS * 4]
+    text = _text(beginning, answer.content_type.decode("latin-1"))
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    if len(line) > MAX_REFUSAL_CHARS or len(start) < len(answer.body):
+    if len(line) > MAX_REFUSAL_CHARS or len(beginning) < len(answer.body):
         line = line[: MAX_REFUSAL_CHARS - 1] + CUT
     return f": {line}" if line else ""

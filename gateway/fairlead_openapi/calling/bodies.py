@@ -18,7 +18,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 _BYTES: Final = "application/octet-stream"
 _WHITESPACE: Final = str.maketrans("", "", " \t\r\n")
-_PLAIN: Final = PartEncoding()
+_DEFAULT_ENCODING: Final = PartEncoding()
 
 
 class EncodedBody(NamedTuple):
@@ -35,23 +35,25 @@ def build_body(body: OperationBody, arguments: Members) -> EncodedBody | None:
     """
     base = base_type(body.media_type)
     if body.argument:
-        given = arguments.get(body.argument)
-        if given is None:
+        value = arguments.get(body.argument)
+        if value is None:
             if body.required:
                 raise ArgumentsRefused(f"The argument {body.argument} is missing: it is the body of the request")
             return None
         if base not in (FORM, MULTIPART):
-            return EncodedBody(_content_type(body.media_type), _encode_whole(body, base, given))
-        if kind_of(given) != "{":
+            return EncodedBody(_content_type(body.media_type), _encode_whole(body, base, value))
+        if kind_of(value) != "{":
             raise ArgumentsRefused(f"The argument {body.argument} has to be an object: it is sent as a form")
-        return _form(base, members_of(given), body)
+        return _form(base, members_of(value), body)
     properties = {body.properties[name]: value for name, value in arguments.items() if name in body.properties}
     if not properties and not body.required:
         return None
     if base in (FORM, MULTIPART):
         return _form(base, properties, body)
     if not is_json(base):
-        raise ArgumentsRefused(f"The body of the request is {body.media_type}, which several arguments cannot make")
+        raise ArgumentsRefused(
+            f"The body of the request is {body.media_type}, which cannot be made from several arguments"
+        )
     return EncodedBody(body.media_type, _object(properties))
 
 
@@ -68,17 +70,17 @@ def is_json(base: str) -> bool:
 def decode_base64(argument: str, value: Raw) -> bytes:
     """Bytes of an argument in base64, in either alphabet, with or without padding. Raises ArgumentsRefused."""
     if kind_of(value) == '"':
-        plain = text_of(value).translate(_WHITESPACE).replace("-", "+").replace("_", "/").rstrip("=")
+        digits = text_of(value).translate(_WHITESPACE).replace("-", "+").replace("_", "/").rstrip("=")
         try:
-            return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
+            return binascii.a2b_base64(digits + "=" * (-len(digits) % 4), strict_mode=True)
         except ValueError:
             pass
     raise ArgumentsRefused(f"The argument {argument} is not base64: its bytes have to be given in base64")
 
 
 def _object(members: Members) -> bytes:
-    named = (b"%b:%b" % (jsonrpc.encode(name), compact(value)) for name, value in members.items())
-    return b"{%b}" % b",".join(named)
+    encoded_members = (b"%b:%b" % (jsonrpc.encode(name), compact(value)) for name, value in members.items())
+    return b"{%b}" % b",".join(encoded_members)
 
 
 def _encode_whole(body: OperationBody, base: str, value: Raw) -> bytes:
@@ -96,8 +98,10 @@ def _content_type(media_type: str) -> str:
 def _form(base: str, properties: Members, body: OperationBody) -> EncodedBody:
     encodings = body.encodings
     if base == FORM:
-        written = [pair for name, value in properties.items() for pair in _form_pairs(name, value, encodings.get(name))]
-        return EncodedBody(body.media_type, "&".join(written).encode())
+        form_pairs = [
+            pair for name, value in properties.items() for pair in _form_pairs(name, value, encodings.get(name))
+        ]
+        return EncodedBody(body.media_type, "&".join(form_pairs).encode())
     parts = [part for name, value in properties.items() for part in _parts(name, value, encodings.get(name))]
     return EncodedBody(*multipart(parts))
 
@@ -117,17 +121,17 @@ def _form_pairs(name: str, value: Raw, encoding: PartEncoding | None) -> list[st
 
 def _parts(name: str, value: Raw, encoding: PartEncoding | None) -> list[FormPart]:
     """Parts of one property: one for each item of a list, unless the list is sent as JSON."""
-    kind, encoding = kind_of(value), encoding or _PLAIN
+    kind, encoding = kind_of(value), encoding or _DEFAULT_ENCODING
     media_type = encoding.content_type.partition(",")[0].strip()  # a list of media types leaves the choice
     if "*" in media_type:
         media_type = ""
     as_json = is_json(base_type(media_type))
     if kind == "n":
         return []
-    styled = encoding.styled or (encoding.style == "deepObject" and not as_json)
-    if kind in "{[" and styled and not encoding.binary:
-        named = spread(name, value, encoding.style, explode=encoding.explode)
-        return [FormPart(key, text.encode("utf-8", "replace")) for key, text in named]
+    is_styled = encoding.styled or (encoding.style == "deepObject" and not as_json)
+    if kind in "{[" and is_styled and not encoding.binary:
+        named_texts = spread(name, value, encoding.style, explode=encoding.explode)
+        return [FormPart(key, text.encode("utf-8", "replace")) for key, text in named_texts]
     items = items_of(value) if kind == "[" and not as_json else [value]
     if encoding.binary:
         return [FormPart(name, decode_base64(name, item), media_type or _BYTES, filename=name) for item in items]

@@ -19,11 +19,11 @@ def credential_for(operation: Operation, credential: Credential) -> SentCredenti
     for alternative in operation.security:
         if alternative and all(scheme in credential.schemes for scheme in alternative):
             for scheme in alternative:
-                sent = credential.schemes[scheme]
-                replaced = {name.lower() for name in sent.headers}
-                headers = {name: value for name, value in headers.items() if name.lower() not in replaced}
-                headers.update(sent.headers)
-                query.update(sent.query)
-                cookies.update(sent.cookies)
+                scheme_credential = credential.schemes[scheme]
+                replaced_names = {name.lower() for name in scheme_credential.headers}
+                headers = {name: value for name, value in headers.items() if name.lower() not in replaced_names}
+                headers.update(scheme_credential.headers)
+                query.update(scheme_credential.query)
+                cookies.update(scheme_credential.cookies)
             break
     return SentCredential(headers=headers, query=query, cookies=cookies)

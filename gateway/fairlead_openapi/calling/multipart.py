@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fairlead_mcp.http.target import checked_value
 
-_ESCAPED: Final = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+_ESCAPES: Final = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 """Characters that would end a name in `Content-Disposition`, with the escapes that browsers use (HTML, "Multipart form
 data").
 """
@@ -36,9 +36,9 @@ def multipart(parts: Sequence[FormPart]) -> tuple[str, bytes]:
 
 
 def _head(part: FormPart) -> bytes:
-    lines = f'Content-Disposition: form-data; name="{part.name.translate(_ESCAPED)}"'
+    lines = f'Content-Disposition: form-data; name="{part.name.translate(_ESCAPES)}"'
     if part.filename:
-        lines += f'; filename="{part.filename.translate(_ESCAPED)}"'
+        lines += f'; filename="{part.filename.translate(_ESCAPES)}"'
     head = lines.encode("utf-8", "replace")
     if part.content_type:
         head += b"\r\nContent-Type: " + checked_value("Content-Type", part.content_type)

@@ -27,7 +27,7 @@ MAX_TARGET_BYTES: Final = 16 << 10
 """Maximum bytes of path and query. Most servers accept 8 KiB; the highest limit in common use is 16 KiB."""
 MAX_HEADER_BYTES: Final = 32 << 10
 """Limit on the header lines of one request."""
-MAX_GIVEN_BYTES: Final = 96 << 10
+MAX_ARGUMENT_BYTES: Final = 96 << 10
 """Maximum bytes of the arguments of one location as JSON, in which a character takes up to six bytes. Encoding more,
 only to find that the result is too long, would block the event loop.
 """
@@ -58,13 +58,13 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_request(
-    operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, added: str = ""
+    operation: Operation, arguments: Members, base: bytes, credential: SentCredential, *, added_header: str = ""
 ) -> HttpRequest:
     """Make the request of a call.
 
-    `base` is the encoded path and query of the base URL. `added` is the name of a header that the caller adds, which
-    neither arguments nor the credential may set. Raises ArgumentsRefused if the request cannot carry the arguments, and
-    InvalidTarget if a credential or a document contains control characters.
+    `base` is the encoded path and query of the base URL. `added_header` is the name of a header that the caller adds,
+    which neither arguments nor the credential may set. Raises ArgumentsRefused if the request cannot carry the
+    arguments, and InvalidTarget if a credential or a document contains control characters.
     """
     if not _METHOD.fullmatch(operation.method) or operation.method in _REFUSED_METHODS:
         raise InvalidTarget(f"the method {operation.method!r} is not sent")
@@ -72,7 +72,7 @@ def build_request(
         _refuse_unknown(operation, arguments)
         target = _target(operation, arguments, base, credential)
         body = None if operation.body is None else build_body(operation.body, arguments)
-        lines = _header_lines(operation, arguments, credential, added.lower())
+        lines = _header_lines(operation, arguments, credential, added_header.lower())
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArgumentsRefused(f"The arguments cannot be written into a request: {error}") from error
     except RecursionError as error:
@@ -91,36 +91,40 @@ def _refuse_unknown(operation: Operation, arguments: Members) -> None:
     names = {parameter.argument for parameter in operation.parameters}
     if operation.body is not None:
         names |= {operation.body.argument, *operation.body.properties}
-    unknown = [name for name in arguments if name not in names]
-    if unknown:
-        raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown)[:5])}")
+    unknown_names = [name for name in arguments if name not in names]
+    if unknown_names:
+        raise ArgumentsRefused(f"The operation has no argument {', '.join(sorted(unknown_names)[:5])}")
 
 
-def _given_parameters(operation: Operation, arguments: Members, location: str) -> list[tuple[OperationParameter, Raw]]:
+def _present_parameters(
+    operation: Operation, arguments: Members, location: str
+) -> list[tuple[OperationParameter, Raw]]:
     """Parameters of one location that have a value other than null. Raises ArgumentsRefused beyond MAX_GIVEN_BYTES."""
-    given = [
+    values = [
         (parameter, arguments[parameter.argument])
         for parameter in operation.parameters
         if parameter.location == location
         and parameter.argument in arguments
         and kind_of(arguments[parameter.argument]) != "n"
     ]
-    size = sum(len(bytes(value)) for _, value in given)
-    if size > MAX_GIVEN_BYTES:
-        where = "headers" if location in ("header", "cookie") else "a URL"
-        raise ArgumentsRefused(f"The arguments have {size} bytes, too many for {where}; the limit is {MAX_GIVEN_BYTES}")
-    return given
+    size = sum(len(bytes(value)) for _, value in values)
+    if size > MAX_ARGUMENT_BYTES:
+        target = "headers" if location in ("header", "cookie") else "a URL"
+        raise ArgumentsRefused(
+            f"The arguments have {size} bytes, too many for {target}; the limit is {MAX_ARGUMENT_BYTES}"
+        )
+    return values
 
 
 # Path and query
 
 
 def _target(operation: Operation, arguments: Members, base: bytes, credential: SentCredential) -> bytes:
-    prefix, _, fixed = base.partition(b"?")
+    prefix, _, base_query = base.partition(b"?")
     path = prefix.decode().rstrip("/") + _path(operation, arguments)
-    query = [fixed.decode()] if fixed else []
+    query = [base_query.decode()] if base_query else []
     own_names = {escape(name) for name in credential.query}
-    for parameter, value in _given_parameters(operation, arguments, "query"):
+    for parameter, value in _present_parameters(operation, arguments, "query"):
         query += _without_names(own_names, _query_pairs(parameter, value))
     query += [f"{escape(name)}={escape(value)}" for name, value in credential.query.items()]
     return (f"{path or '/'}?{'&'.join(query)}" if query else path or "/").encode()
@@ -144,33 +148,35 @@ def _content_text(parameter: OperationParameter, value: Raw) -> str:
 
 
 def _path(operation: Operation, arguments: Members) -> str:
-    given = {parameter.name: (parameter, value) for parameter, value in _given_parameters(operation, arguments, "path")}
-    segments = [_segment(operation, segment, given) for segment in operation.path.split("/")]
+    values = {
+        parameter.name: (parameter, value) for parameter, value in _present_parameters(operation, arguments, "path")
+    }
+    segments = [_segment(operation, segment, values) for segment in operation.path.split("/")]
     path = "/".join(segments)
     return path if path.startswith("/") else "/" + path
 
 
-def _segment(operation: Operation, segment: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
+def _segment(operation: Operation, segment: str, values: dict[str, tuple[OperationParameter, Raw]]) -> str:
     pieces, end = [], 0
     for match in _TEMPLATE.finditer(segment):
         pieces.append(quote(segment[end : match.start()], safe=_PATH))
-        pieces.append(_path_value(operation, match[1], given))
+        pieces.append(_path_value(operation, match[1], values))
         end = match.end()
     pieces.append(quote(segment[end:], safe=_PATH))
-    made = "".join(pieces)
-    if _is_dots(unquote(made)):
+    encoded_segment = "".join(pieces)
+    if _is_dots(unquote(encoded_segment)):
         raise ArgumentsRefused(
-            f"The arguments make {unquote(made)!r} a segment of the path {operation.path}, which leads to "
+            f"The arguments make {unquote(encoded_segment)!r} a segment of the path {operation.path}, which leads to "
             "another path: give other values"
         )
-    return made
+    return encoded_segment
 
 
-def _path_value(operation: Operation, name: str, given: dict[str, tuple[OperationParameter, Raw]]) -> str:
-    if name not in given:
+def _path_value(operation: Operation, name: str, values: dict[str, tuple[OperationParameter, Raw]]) -> str:
+    if name not in values:
         argument = next((p.argument for p in operation.parameters if (p.name, p.location) == (name, "path")), name)
         raise ArgumentsRefused(f"The argument {argument} is missing: the path {operation.path} needs it")
-    parameter, raw = given[name]
+    parameter, raw = values[name]
     if parameter.media_type:
         text = escape(_content_text(parameter, raw))
     else:
@@ -178,9 +184,9 @@ def _path_value(operation: Operation, name: str, given: dict[str, tuple[Operatio
         text = "" if not value else path_text(name, value, parameter.style, explode=parameter.explode)
     if not text:
         raise ArgumentsRefused(f"The argument {parameter.argument} is empty: it is a part of the path {operation.path}")
-    plain = unquote(text)
-    for seen in (plain, unquote(plain)):  # some servers decode a path twice
-        if any(_is_dots(segment) for segment in _SEPARATORS.split(seen)):
+    decoded_text = unquote(text)
+    for reading in (decoded_text, unquote(decoded_text)):  # some servers decode a path twice
+        if any(_is_dots(segment) for segment in _SEPARATORS.split(reading)):
             raise ArgumentsRefused(
                 f"The argument {parameter.argument} has a segment . or .. and would lead to another path than "
                 f"{operation.path}"
@@ -196,17 +202,19 @@ def _is_dots(segment: str) -> bool:
 # Headers
 
 
-def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, added: str) -> bytes:
+def _header_lines(operation: Operation, arguments: Members, credential: SentCredential, added_header: str) -> bytes:
     lines = [b"Accept: %b\r\nAccept-Encoding: identity\r\n" % checked_value("Accept", operation.accept or "*/*")]
-    fixed = {name.lower() for name in credential.headers} | _RESERVED_HEADERS | {added}
-    given = [
-        (p, value) for p, value in _given_parameters(operation, arguments, "header") if p.name.lower() not in fixed
+    fixed_names = {name.lower() for name in credential.headers} | _RESERVED_HEADERS | {added_header}
+    parameters = [
+        (p, value)
+        for p, value in _present_parameters(operation, arguments, "header")
+        if p.name.lower() not in fixed_names
     ]
-    if "user-agent" not in fixed | {parameter.name.lower() for parameter, _ in given}:
+    if "user-agent" not in fixed_names | {parameter.name.lower() for parameter, _ in parameters}:
         lines.append(b"User-Agent: fairlead\r\n")  # some APIs refuse requests without one
-    lines += [_argument_line(parameter, value) for parameter, value in given]
+    lines += [_argument_line(parameter, value) for parameter, value in parameters]
     for name, value in credential.headers.items():
-        if name.lower() != added:
+        if name.lower() != added_header:
             lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
     cookies = _cookies(operation, arguments, credential)
     if cookies:
@@ -230,13 +238,13 @@ def _argument_line(parameter: OperationParameter, raw: Raw) -> bytes:
 
 def _cookies(operation: Operation, arguments: Members, credential: SentCredential) -> list[str]:
     cookies = []
-    for parameter, value in _given_parameters(operation, arguments, "cookie"):
+    for parameter, value in _present_parameters(operation, arguments, "cookie"):
         if parameter.media_type:
             cookies.append(f"{escape(parameter.name)}={escape(_content_text(parameter, value), _COOKIE)}")
         else:
             cookies += pairs(parameter.name, value, "form", explode=parameter.explode, encode=_cookie_text)
-    own = [f"{name}={value}" for name, value in credential.cookies.items()]
-    return _without_names({escape(name) for name in credential.cookies}, cookies) + own
+    credential_cookies = [f"{name}={value}" for name, value in credential.cookies.items()]
+    return _without_names({escape(name) for name in credential.cookies}, cookies) + credential_cookies
 
 
 def _cookie_text(text: str) -> str:

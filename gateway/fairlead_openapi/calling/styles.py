@@ -54,24 +54,24 @@ def encoder(*, allow_reserved: bool) -> Encode:
 def path_text(name: str, value: Value, style: Style, *, explode: bool, encode: Encode = escape) -> str:
     """Text of a parameter in a path or a header; empty for an empty list or object."""
     prefix = _PATH_PREFIXES.get(style, "")
-    between = prefix if explode and prefix else ","
-    named = style == "matrix"
+    separator = prefix if explode and prefix else ","
+    has_name = style == "matrix"
     if isinstance(value, str):
         text = encode(value)
-        if not named:
+        if not has_name:
             return prefix + text
         return f"{prefix}{escape(name)}={text}" if text else f"{prefix}{escape(name)}"
     if not value:
         return ""
     if isinstance(value, dict):
         if explode:
-            return prefix + between.join(f"{encode(key)}={encode(text)}" for key, text in value.items())
+            return prefix + separator.join(f"{encode(key)}={encode(text)}" for key, text in value.items())
         texts = [encode(text) for pair in value.items() for text in pair]
     else:
         texts = [encode(text) for text in value]
-        if named and explode:
+        if has_name and explode:
             return "".join(f";{escape(name)}={text}" for text in texts)
-    return (f"{prefix}{escape(name)}=" if named else prefix) + between.join(texts)
+    return (f"{prefix}{escape(name)}=" if has_name else prefix) + separator.join(texts)
 
 
 def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = escape) -> list[str]:
@@ -79,8 +79,8 @@ def pairs(name: str, raw: Raw, style: Style, *, explode: bool, encode: Encode = 
     object.
     """
     separator = _SEPARATORS.get(style, ",")
-    named = spread(name, raw, style, explode=explode, separator=separator, encode=encode)
-    return [f"{escape(key)}={text}" for key, text in named]
+    named_texts = spread(name, raw, style, explode=explode, separator=separator, encode=encode)
+    return [f"{escape(key)}={text}" for key, text in named_texts]
 
 
 def spread(
@@ -97,8 +97,8 @@ def spread(
     if not value:
         return []
     if explode:
-        named = value.items() if isinstance(value, dict) else ((name, text) for text in value)
-        return [(key, encode(text)) for key, text in named]
+        named_texts = value.items() if isinstance(value, dict) else ((name, text) for text in value)
+        return [(key, encode(text)) for key, text in named_texts]
     texts = [text for pair in value.items() for text in pair] if isinstance(value, dict) else value
     return [(name, (separator or unquote(_SEPARATORS.get(style, ","))).join(encode(text) for text in texts))]
 
@@ -128,6 +128,6 @@ def _flatten(name: str, raw: Raw, scalars: list[tuple[str, Raw]], depth: int) ->
             _flatten(f"{name}[{key}]", member, scalars, depth + 1)
         return
     items = items_of(raw)
-    numbered = any(kind_of(item) in "{[" for item in items)
+    is_numbered = any(kind_of(item) in "{[" for item in items)
     for number, item in enumerate(items):
-        _flatten(f"{name}[{number if numbered else ''}]", item, scalars, depth + 1)
+        _flatten(f"{name}[{number if is_numbered else ''}]", item, scalars, depth + 1)

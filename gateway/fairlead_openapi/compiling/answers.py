@@ -43,7 +43,7 @@ class ResponseReader:
         self._references = references
 
     def read(self, responses: Any) -> AnswerShape:
-        """Read the answers of one operation. Raises nothing: what cannot be read leaves answers as text."""
+        """Read the answers of one operation. Raises nothing: answers that cannot be read stay text."""
         try:
             contents = self._successful(responses)
         except UnusablePart as error:
@@ -74,24 +74,24 @@ class ResponseReader:
         if converted.losses or losses:
             message = (converted.losses or losses)[0].message
             return AnswerShape(accept, note=f"results stay text, as their schema cannot be used: {message}")
-        of_object = self._is_object(converted, 0)
-        if of_object is None:
+        is_object = self._is_object(converted, 0)
+        if is_object is None:
             return AnswerShape(accept, note="results stay text, as their schema does not say whether they are objects")
-        if of_object:
+        if is_object:
             assert isinstance(converted.schema, dict)
             return AnswerShape(accept, {"type": "object", **converted.schema}, converted.names)
-        wrapped = {"type": "object", "properties": {RESULT: converted.schema}, "required": [RESULT]}
-        return AnswerShape(accept, wrapped, converted.names, wrapped=True)
+        wrapper = {"type": "object", "properties": {RESULT: converted.schema}, "required": [RESULT]}
+        return AnswerShape(accept, wrapper, converted.names, wrapped=True)
 
     def _successful(self, responses: Any) -> list[dict[str, Any]]:
         """`content` of each 2xx answer; without a 2xx answer, `content` of `default`. Raises UnusablePart."""
         if not isinstance(responses, dict):
             return []
-        chosen = [value for code, value in responses.items() if _SUCCESS.match(str(code))]
-        if not chosen and "default" in responses:
-            chosen = [responses["default"]]
+        successful_responses = [value for code, value in responses.items() if _SUCCESS.match(str(code))]
+        if not successful_responses and "default" in responses:
+            successful_responses = [responses["default"]]
         contents = []
-        for value in chosen:
+        for value in successful_responses:
             response = self._references.resolve(value)
             content = response.get("content") if isinstance(response, dict) else None
             contents.append(content if isinstance(content, dict) else {})
@@ -106,20 +106,20 @@ class ResponseReader:
 def _says_object(schema: Schema | bool, definitions: dict[str, Schema | bool], depth: int) -> bool | None:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return None
-    stated = schema.get("type")
-    if isinstance(stated, str):
-        return stated == "object"
-    if isinstance(stated, list):
-        return None if "object" in stated else False
+    type_keyword = schema.get("type")
+    if isinstance(type_keyword, str):
+        return type_keyword == "object"
+    if isinstance(type_keyword, list):
+        return None if "object" in type_keyword else False
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
         return _says_object(definitions.get(name, True), definitions, depth + 1)
     for part in schema.get("allOf", ()):
-        says = _says_object(part, definitions, depth + 1)
-        if says is not None:
-            return says
+        verdict = _says_object(part, definitions, depth + 1)
+        if verdict is not None:
+            return verdict
     for keyword in ("anyOf", "oneOf"):
-        says_of_all = {_says_object(part, definitions, depth + 1) for part in schema.get(keyword, ())}
-        if len(says_of_all) == 1:
-            return says_of_all.pop()
+        verdicts = {_says_object(part, definitions, depth + 1) for part in schema.get(keyword, ())}
+        if len(verdicts) == 1:
+            return verdicts.pop()
     return None

@@ -20,7 +20,7 @@ from fairlead_openapi.compiling.report import OperationLoss
 from fairlead_openapi.compiling.schemas import PortableSchema, SchemaConverter
 from fairlead_openapi.compiling.shapes import UnusablePart, mapping, text
 
-_PLAIN: Final = frozenset(
+_PLAIN_KEYWORDS: Final = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "examples"}
 )
 """Keywords of an object whose properties may stand alone."""
@@ -49,12 +49,12 @@ class BodyReader:
 
     def read(self, value: Any) -> BodyArguments:
         """Read a body; None means no body. Raises UnusablePart if requests need the body and it cannot be made."""
-        stated = mapping(self._references.resolve(value), "`requestBody`")
-        content = mapping(stated.get("content"), "`content` of `requestBody`")
+        body_object = mapping(self._references.resolve(value), "`requestBody`")
+        content = mapping(body_object.get("content"), "`content` of `requestBody`")
         media_type = choose(content)
         if media_type is None:
             return BodyArguments()
-        required = stated.get("required") is True
+        required = body_object.get("required") is True
         kind = kind_of(media_type)
         if kind == "unsupported":
             problem = f"bodies of {media_type!r} cannot be made"
@@ -62,17 +62,19 @@ class BodyReader:
                 raise UnusablePart(problem)
             return BodyArguments(losses=(OperationLoss("body", "", problem),))
         media = mapping(self._references.resolve(content[media_type]), f"`content` of {media_type}")
-        return self._make(kind, media_type, media, stated, required)
+        return self._make(kind, media_type, media, body_object, required)
 
     def _make(
-        self, kind: BodyKind, media_type: str, media: dict[str, Any], stated: dict[str, Any], required: bool
+        self, kind: BodyKind, media_type: str, media: dict[str, Any], body_object: dict[str, Any], required: bool
     ) -> BodyArguments:
-        sent = sendable_type(media_type)
+        sent_type = sendable_type(media_type)
         if kind == "binary":
-            schema = with_description({"type": "string", "contentEncoding": "base64", "description": _BASE64}, stated)
-            return self._whole_body(sent, PortableSchema(schema, frozenset()), required, binary=True)
+            schema = with_description(
+                {"type": "string", "contentEncoding": "base64", "description": _BASE64}, body_object
+            )
+            return self._whole_body(sent_type, PortableSchema(schema, frozenset()), required, binary=True)
         if kind in ("text", "other text"):
-            return self._text_body(kind, sent, stated, required)
+            return self._text_body(kind, sent_type, body_object, required)
         source = media.get("schema", True)
         encoding = self._encoding(kind, media)
         if kind == "multipart":
@@ -80,28 +82,28 @@ class BodyReader:
         converted = self._schemas.convert(source)
         if kind == "multipart":
             converted = _with_base64(converted, encoding)
-        plain = self._plain_object(converted, source)
-        if plain is not None and (required or not plain.required):
-            return self._flat_body(sent, plain, encoding, required)
+        plain_object = self._plain_object(converted, source)
+        if plain_object is not None and (required or not plain_object.required):
+            return self._flat_body(sent_type, plain_object, encoding, required)
         if kind != "json" and converted.schema is True:
             converted = PortableSchema({"type": "object"}, frozenset())
-        described_schema = with_description(converted.schema, stated)
-        whole = PortableSchema(described_schema, converted.names, converted.losses)
-        return self._whole_body(sent, whole, required, encodings=encoding)
+        described_schema = with_description(converted.schema, body_object)
+        whole_schema = PortableSchema(described_schema, converted.names, converted.losses)
+        return self._whole_body(sent_type, whole_schema, required, encodings=encoding)
 
-    def _text_body(self, kind: BodyKind, sent: str, stated: dict[str, Any], required: bool) -> BodyArguments:
-        schema = with_description({"type": "string", "description": f"Text of {sent}."}, stated)
-        made = self._whole_body(sent, PortableSchema(schema, frozenset()), required)
+    def _text_body(self, kind: BodyKind, sent_type: str, body_object: dict[str, Any], required: bool) -> BodyArguments:
+        schema = with_description({"type": "string", "description": f"Text of {sent_type}."}, body_object)
+        arguments = self._whole_body(sent_type, PortableSchema(schema, frozenset()), required)
         if kind == "text":
-            return made
+            return arguments
         loss = OperationLoss(
-            "media-type", made.arguments[0].name, f"the body of {sent} is given as text, without structure"
+            "media-type", arguments.arguments[0].name, f"the body of {sent_type} is given as text, without structure"
         )
-        return msgspec.structs.replace(made, losses=(loss,))
+        return msgspec.structs.replace(arguments, losses=(loss,))
 
     def _whole_body(
         self,
-        sent: str,
+        sent_type: str,
         converted: PortableSchema,
         required: bool,
         *,
@@ -111,7 +113,7 @@ class BodyReader:
         argument = self._names.allot("body", "request")
         return BodyArguments(
             OperationBody(
-                media_type=sent, argument=argument, required=required, binary=binary, encodings=encodings or {}
+                media_type=sent_type, argument=argument, required=required, binary=binary, encodings=encodings or {}
             ),
             (Argument(argument, converted.schema, required),),
             converted.names,
@@ -119,18 +121,18 @@ class BodyReader:
         )
 
     def _flat_body(
-        self, sent: str, plain: _PlainObject, encoding: dict[str, PartEncoding], required: bool
+        self, sent_type: str, plain_object: _PlainObject, encoding: dict[str, PartEncoding], required: bool
     ) -> BodyArguments:
         arguments, properties = [], {}
-        for name, schema in plain.properties.items():
+        for name, schema in plain_object.properties.items():
             argument = self._names.allot(name, "body")
             properties[argument] = name
-            arguments.append(Argument(argument, schema, name in plain.required))
+            arguments.append(Argument(argument, schema, name in plain_object.required))
         return BodyArguments(
-            OperationBody(media_type=sent, properties=properties, required=required, encodings=encoding),
+            OperationBody(media_type=sent_type, properties=properties, required=required, encodings=encoding),
             tuple(arguments),
-            plain.names,
-            tuple(OperationLoss(loss.kind, "body", loss.message) for loss in plain.losses),
+            plain_object.names,
+            tuple(OperationLoss(loss.kind, "body", loss.message) for loss in plain_object.losses),
         )
 
     def _plain_object(self, converted: PortableSchema, source: Any) -> _PlainObject | None:
@@ -142,7 +144,11 @@ class BodyReader:
             except UnusablePart:
                 return None
             schema = converted.schema
-        if not isinstance(schema, dict) or not schema.keys() <= _PLAIN or schema.get("type", "object") != "object":
+        if (
+            not isinstance(schema, dict)
+            or not schema.keys() <= _PLAIN_KEYWORDS
+            or schema.get("type", "object") != "object"
+        ):
             return None
         properties = schema.get("properties")
         if properties is None or schema.get("additionalProperties", False) is not False:
@@ -157,8 +163,8 @@ class BodyReader:
             return {}
         encodings: dict[str, PartEncoding] = {}
         styles_parts = kind == "multipart" and not self._schemas.dialect_3_0
-        stated = media.get("encoding")
-        for name, value in stated.items() if isinstance(stated, dict) else ():
+        encoding_objects = media.get("encoding")
+        for name, value in encoding_objects.items() if isinstance(encoding_objects, dict) else ():
             if isinstance(value, dict):
                 style = value.get("style", "form")
                 explode = value.get("explode")
@@ -175,7 +181,7 @@ class BodyReader:
         return encodings
 
     def _binary_properties(self, schema: Any) -> list[str]:
-        """Properties that are bytes: `format: binary`, or in OpenAPI 3.1 no type at all, or a media type alone."""
+        """Properties that are bytes, by `format: binary`, or by `contentMediaType` without `contentEncoding`."""
         try:
             target = self._schemas.target_of(schema)
             properties = target.get("properties") if isinstance(target, dict) else None
@@ -196,7 +202,7 @@ class BodyReader:
 
 
 class _PlainObject(msgspec.Struct, frozen=True):
-    """An object without rules for the whole."""
+    """An object schema whose rules concern single properties, so that the properties can become arguments."""
 
     properties: dict[str, Schema | bool]
     required: frozenset[str]
@@ -207,12 +213,12 @@ class _PlainObject(msgspec.Struct, frozen=True):
 def _with_base64(converted: PortableSchema, encoding: dict[str, PartEncoding]) -> PortableSchema:
     """The schema of a multipart body, in which binary properties say that they are base64."""
     schema = converted.schema
-    binary = {name for name, each in encoding.items() if each.binary}
-    if not binary or not isinstance(schema, dict):
+    binary_names = {name for name, part_encoding in encoding.items() if part_encoding.binary}
+    if not binary_names or not isinstance(schema, dict):
         return converted
     properties = schema.get("properties", {})
-    changed = {name: _base64_schema(part) if name in binary else part for name, part in properties.items()}
-    return PortableSchema({**schema, "properties": changed}, converted.names, converted.losses)
+    new_properties = {name: _base64_schema(part) if name in binary_names else part for name, part in properties.items()}
+    return PortableSchema({**schema, "properties": new_properties}, converted.names, converted.losses)
 
 
 def _base64_schema(schema: Schema | bool) -> Schema | bool:
@@ -220,5 +226,5 @@ def _base64_schema(schema: Schema | bool) -> Schema | bool:
         return {"type": "string", "contentEncoding": "base64", "description": _BASE64}
     if schema.get("type") == "array":
         return {**schema, "items": _base64_schema(schema.get("items", True))}
-    about = " ".join(filter(None, (schema.get("description", ""), _BASE64)))
-    return {"type": "string", "contentEncoding": "base64", "description": about}
+    description = " ".join(filter(None, (schema.get("description", ""), _BASE64)))
+    return {"type": "string", "contentEncoding": "base64", "description": description}

@@ -1,6 +1,6 @@
 """Validation of operations by the meta-schemas of OpenAPI. No I/O after the import of the schemas.
 
-Findings cost nothing: an operation that its reader understands becomes a tool although it breaks a rule.
+A finding prevents no tool: an operation that can be read becomes a tool although it breaks a rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_tools.validation.wording import sentence
 
 MAX_FINDINGS: Final = 3
 """Maximum number of findings about one operation."""
-_MAX_FINDING: Final = 300
+_MAX_FINDING_CHARS: Final = 300
 """Maximum number of characters of a finding."""
 _PARTS: Final = {"3.0": "definitions/Operation", "3.1": "$defs/operation"}
 """Path of an operation's schema in the meta-schema."""
@@ -30,7 +30,7 @@ def operation_findings(operation: dict[str, Any], *, dialect_3_0: bool) -> tuple
         if validator.is_valid(operation):
             return ()
         return tuple(
-            f"not valid OpenAPI: {sentence(error)}"[:_MAX_FINDING]
+            f"not valid OpenAPI: {sentence(error)}"[:_MAX_FINDING_CHARS]
             for error in islice(validator.iter_errors(operation), MAX_FINDINGS)
         )
     except ValueError:  # a value that jsonschema-rs cannot read, such as a lone surrogate
@@ -43,5 +43,7 @@ def _validator(version: str) -> jsonschema_rs.Validator:
     schema: dict[str, Any] = msgspec.json.decode(file.read_bytes())
     schema.pop("id", None)
     definitions = {name: value for name, value in schema.items() if name in ("$schema", "definitions", "$defs", "$id")}
-    way = "#/" + _PARTS[version]
-    return jsonschema_rs.validator_for({**definitions, "allOf": [{"$ref": way}]}, offline=True, validate_formats=False)
+    pointer = "#/" + _PARTS[version]
+    return jsonschema_rs.validator_for(
+        {**definitions, "allOf": [{"$ref": pointer}]}, offline=True, validate_formats=False
+    )

@@ -52,14 +52,14 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     operations = [*_operations(document, references)]
     names = tool_names([source.key for source in operations])
     selection = OperationFilter(options.include, options.exclude)
-    selected = [
+    selected_operations = [
         (source, name)
         for source, name in zip(operations, names, strict=True)
         if selection.selects(source.key, source.tags)
     ]
-    if len(selected) > MAX_OPERATIONS:
+    if len(selected_operations) > MAX_OPERATIONS:
         raise DocumentRefused(
-            f"{len(selected):,} operations are selected, and at most {MAX_OPERATIONS:,} become tools; "
+            f"{len(selected_operations):,} operations are selected, and at most {MAX_OPERATIONS:,} become tools; "
             "narrow them by `include` or `exclude`"
         )
     dialect_3_0 = is_version_3_0(document)
@@ -74,21 +74,21 @@ def compile_document(data: bytes, options: CompileOptions) -> CompiledDocument:
     )
     compiler = OperationCompiler(context)
     tools: list[CompiledTool] = []
-    reports = [_report(source, name, compiler, context, tools) for source, name in selected]
+    reports = [_report(source, name, compiler, context, tools) for source, name in selected_operations]
     url, notes = _base_url(document, options.url)
-    unmatched = tuple(selection.unmatched_patterns())
+    unmatched_patterns = tuple(selection.unmatched_patterns())
     info = document.get("info")
-    about: dict[str, Any] = info if isinstance(info, dict) else {}
+    info_object: dict[str, Any] = info if isinstance(info, dict) else {}
     return CompiledDocument(
         openapi=document["openapi"],
-        title=text(about.get("title")),
-        version=str(about.get("version", "")),
+        title=text(info_object.get("title")),
+        version=str(info_object.get("version", "")),
         base_url=url,
         tools=tuple(tools),
         reports=tuple(reports),
-        unselected=len(operations) - len(selected),
-        unmatched=unmatched,
-        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in unmatched)),
+        unselected_count=len(operations) - len(selected_operations),
+        unmatched=unmatched_patterns,
+        notes=(*notes, *(f"no operation matches {pattern!r}" for pattern in unmatched_patterns)),
         schemes=context.schemes,
     )
 
@@ -119,8 +119,8 @@ def _source_operation(method: str, path: str, path_item: dict[str, Any]) -> _Sou
         return _SourceOperation(OperationKey(method.upper(), path), path_item, None, (), "it is not an object")
     key = OperationKey(method.upper(), path, text(operation.get("operationId")))
     tags = operation.get("tags")
-    named = tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
-    return _SourceOperation(key, path_item, operation, named)
+    tag_names = tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
+    return _SourceOperation(key, path_item, operation, tag_names)
 
 
 def _report(
@@ -136,12 +136,12 @@ def _report(
         return msgspec.structs.replace(report, left_out=source.fault)
     findings = operation_findings(source.operation, dialect_3_0=context.dialect_3_0)
     try:
-        made = compiler.compile(source.key, name, source.path_item, source.operation)
+        compiled = compiler.compile(source.key, name, source.path_item, source.operation)
     except (UnusablePart, RecursionError) as error:
-        why = str(error) if isinstance(error, UnusablePart) else "it is nested too deeply"
-        return msgspec.structs.replace(report, left_out=why, notes=findings)
-    tools.append(made.tool)
-    return msgspec.structs.replace(report, tool=name, losses=made.losses, notes=(*made.notes, *findings))
+        reason = str(error) if isinstance(error, UnusablePart) else "it is nested too deeply"
+        return msgspec.structs.replace(report, left_out=reason, notes=findings)
+    tools.append(compiled.tool)
+    return msgspec.structs.replace(report, tool=name, losses=compiled.losses, notes=(*compiled.notes, *findings))
 
 
 def _base_url(document: dict[str, Any], document_url: str) -> tuple[str, list[str]]:

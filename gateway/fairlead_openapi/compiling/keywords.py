@@ -15,7 +15,7 @@ from fairlead_formats.request_rules.draft import COUNTS, is_count
 from fairlead_mcp.schemas import Schema
 
 MAX_EXAMPLE_BYTES: Final = 256
-"""Maximum length of an example that is kept, in bytes of JSON: examples cost tokens, and forbid nothing."""
+"""Maximum length of an example that is kept, in bytes of JSON: examples cost tokens and restrict nothing."""
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 _ANNOTATIONS: Final = frozenset(
     {
@@ -86,7 +86,7 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
     values, because without them the schema accepts more.
     """
     invalid: list[str] = []
-    made: Schema = {}
+    converted: Schema = {}
     for keyword, value in schema.items():
         accepts = _VALUES.get(keyword)
         if accepts is None:
@@ -94,46 +94,50 @@ def own_keywords(schema: Schema) -> tuple[Schema, list[str]]:
         if keyword in _FORMER_FLAGS and isinstance(value, bool):
             continue
         if accepts(value):
-            made[keyword] = value
+            converted[keyword] = value
         elif keyword in _CONSTRAINTS:
             invalid.append(keyword)
-    _normalize(schema, made)
-    _add_type(schema, made, invalid)
-    _add_examples(schema, made)
-    return made, invalid
+    _normalize(schema, converted)
+    _add_type(schema, converted, invalid)
+    _add_examples(schema, converted)
+    return converted, invalid
 
 
-def _normalize(schema: Schema, made: Schema) -> None:
+def _normalize(schema: Schema, converted: Schema) -> None:
     """Convert the values of keywords to 2020-12."""
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if schema.get(exclusive) is True and bound in made:
-            made[exclusive] = made.pop(bound)
-    for keyword, value in made.items():
+        if schema.get(exclusive) is True and bound in converted:
+            converted[exclusive] = converted.pop(bound)
+    for keyword, value in converted.items():
         if _VALUES[keyword] is is_count:
-            made[keyword] = int(value)
-    if "required" in made:
-        made["required"] = list(dict.fromkeys(made["required"]))
-    if "enum" in made:
-        made["enum"] = _distinct(made["enum"])
+            converted[keyword] = int(value)
+    if "required" in converted:
+        converted["required"] = list(dict.fromkeys(converted["required"]))
+    if "enum" in converted:
+        converted["enum"] = _distinct(converted["enum"])
 
 
-def _add_type(schema: Schema, made: Schema, invalid: list[str]) -> None:
-    stated = schema.get("type")
-    if isinstance(stated, str) and stated in TYPES:
-        made["type"] = stated
-    elif isinstance(stated, list) and stated and all(isinstance(each, str) and each in TYPES for each in stated):
-        made["type"] = stated[0] if len(stated) == 1 else list(dict.fromkeys(stated))
-    elif stated is not None:
+def _add_type(schema: Schema, converted: Schema, invalid: list[str]) -> None:
+    type_value = schema.get("type")
+    if isinstance(type_value, str) and type_value in TYPES:
+        converted["type"] = type_value
+    elif (
+        isinstance(type_value, list)
+        and type_value
+        and all(isinstance(name, str) and name in TYPES for name in type_value)
+    ):
+        converted["type"] = type_value[0] if len(type_value) == 1 else list(dict.fromkeys(type_value))
+    elif type_value is not None:
         invalid.append("type")
 
 
-def _add_examples(schema: Schema, made: Schema) -> None:
-    examples = made.pop("examples", [])
+def _add_examples(schema: Schema, converted: Schema) -> None:
+    examples = converted.pop("examples", [])
     if "example" in schema and not examples:
         examples = [schema["example"]]
-    short = [example for example in examples if _size(example) <= MAX_EXAMPLE_BYTES]
-    if short:
-        made["examples"] = short
+    short_examples = [example for example in examples if _size(example) <= MAX_EXAMPLE_BYTES]
+    if short_examples:
+        converted["examples"] = short_examples
 
 
 def _size(value: Any) -> int:

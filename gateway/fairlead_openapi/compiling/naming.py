@@ -35,13 +35,13 @@ class OperationKey(msgspec.Struct, frozen=True):
 
 def tool_names(keys: Sequence[OperationKey]) -> list[str]:
     """Names of tools that every provider accepts, in the order of the operations."""
-    plain = [_plain_name(key) for key in keys]
-    counts = Counter(plain)
-    exact = Counter(key.operation_id for key in keys)
+    plain_names = [_plain_name(key) for key in keys]
+    counts = Counter(plain_names)
+    id_counts = Counter(key.operation_id for key in keys)
     names = []
-    for key, name in zip(keys, plain, strict=True):
-        alone = counts[name] == 1 or (name == key.operation_id and exact[name] == 1)
-        names.append(name if alone else _with_hash(name, str(key)))
+    for key, name in zip(keys, plain_names, strict=True):
+        is_unique = counts[name] == 1 or (name == key.operation_id and id_counts[name] == 1)
+        names.append(name if is_unique else _with_hash(name, str(key)))
     return names
 
 
@@ -63,22 +63,22 @@ def _with_hash(name: str, original: str) -> str:
 class ArgumentNames:
     """Names of one tool's arguments: letters, digits, `_`, `.` and `-`, at most 64, each given once."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, taken_names: Iterable[str] = ()) -> None:
+        self._taken_names = set(taken_names)
 
     def allot(self, name: str, origin: str) -> str:
-        """A free name for a parameter or property. `origin` is `path`, `query`, `header`, `cookie` or `body`, and put
-        in front of a name that is taken.
+        """A free name for a parameter or property. `origin` is `path`, `query`, `header`, `cookie` or `body`; it
+        becomes the prefix of a name that is taken.
         """
-        plain = _UNSAFE_ARGUMENT.sub("_", _EMPTY_BRACKETS.sub("", name)).strip("_") or "argument"
+        plain_name = _UNSAFE_ARGUMENT.sub("_", _EMPTY_BRACKETS.sub("", name)).strip("_") or "argument"
         if name and _UNSAFE_ARGUMENT.sub("", name) == name:
-            plain = name
-        if len(plain) > MAX_LENGTH:
-            plain = _with_hash(plain, name)
-        candidate = plain
-        if candidate in self._taken:
-            candidate = f"{origin}_{plain}"[:MAX_LENGTH]
-        if candidate in self._taken:
-            candidate = _with_hash(plain, f"{origin} {name}")
-        self._taken.add(candidate)
+            plain_name = name
+        if len(plain_name) > MAX_LENGTH:
+            plain_name = _with_hash(plain_name, name)
+        candidate = plain_name
+        if candidate in self._taken_names:
+            candidate = f"{origin}_{plain_name}"[:MAX_LENGTH]
+        if candidate in self._taken_names:
+            candidate = _with_hash(plain_name, f"{origin} {name}")
+        self._taken_names.add(candidate)
         return candidate

@@ -55,7 +55,7 @@ class DocumentContext(msgspec.Struct, frozen=True):
     results: SchemaConverter
 
 
-class MadeOperation(msgspec.Struct, frozen=True):
+class ToolWithLosses(msgspec.Struct, frozen=True):
     """A tool, and the parts of its operation that the tool cannot express."""
 
     tool: CompiledTool
@@ -69,12 +69,12 @@ class OperationCompiler:
     def __init__(self, context: DocumentContext) -> None:
         self._context = context
         self._answers = ResponseReader(context.results, context.references)
-        self._unchecked: dict[bytes, str] = {}
+        self._unchecked_reasons: dict[bytes, str] = {}
         """Why a schema of results cannot be checked completely, by schema; operations often share one."""
 
     def compile(
         self, key: OperationKey, name: str, path_item: dict[str, Any], operation: dict[str, Any]
-    ) -> MadeOperation:
+    ) -> ToolWithLosses:
         """Make the tool of one operation. Raises UnusablePart if no request for the operation can be made."""
         context = self._context
         if key.method == "TRACE":
@@ -90,7 +90,7 @@ class OperationCompiler:
         answer = self._answers.read(operation.get("responses"))
         schema, definition_losses = self._input_schema(parameters, body)
         losses += [*parameters.losses, *body.losses, *definition_losses]
-        encoded, unchecked_losses = _encode_input(schema)
+        encoded_input, unchecked_losses = _encode_input(schema)
         losses += unchecked_losses
         output, note = self._output_schema(answer)
         compiled_operation = Operation(
@@ -104,18 +104,18 @@ class OperationCompiler:
             wrapped=output is not None and answer.wrapped,
             security=security_alternatives(operation, context.document),
         )
-        definition = _definition(name, key, operation, encoded, output)
+        definition = _definition(name, key, operation, encoded_input, output)
         notes = (*parameters.notes, *([note] if note else ()))
         tool = CompiledTool(name, definition, compiled_operation)
-        return MadeOperation(tool, tuple(dict.fromkeys(losses)), notes)
+        return ToolWithLosses(tool, tuple(dict.fromkeys(losses)), notes)
 
     def _body(
         self, key: OperationKey, operation: dict[str, Any], names: ArgumentNames, losses: list[OperationLoss]
     ) -> BodyArguments:
-        stated = operation.get("requestBody")
-        if stated is None:
+        request_body = operation.get("requestBody")
+        if request_body is None:
             return BodyArguments()
-        body = BodyReader(self._context.requests, self._context.references, names).read(stated)
+        body = BodyReader(self._context.requests, self._context.references, names).read(request_body)
         if key.method not in _BODILESS_METHODS or not self._context.dialect_3_0:
             return body
         if body.arguments:
@@ -153,11 +153,15 @@ class OperationCompiler:
         if len(encoded) > MAX_OUTPUT_BYTES:
             size = f"{len(encoded):,} bytes, more than {MAX_OUTPUT_BYTES:,}"
             return None, f"results stay text, as their schema has {size}"
-        if encoded not in self._unchecked:
-            left_out = compile_schema(encoded).left_out
-            self._unchecked[encoded] = left_out[0].message if left_out else ""
-        unchecked = self._unchecked[encoded]
-        return (None, f"results stay text, as their schema cannot be used: {unchecked}") if unchecked else (encoded, "")
+        if encoded not in self._unchecked_reasons:
+            problems = compile_schema(encoded).left_out
+            self._unchecked_reasons[encoded] = problems[0].message if problems else ""
+        unchecked_reason = self._unchecked_reasons[encoded]
+        return (
+            (None, f"results stay text, as their schema cannot be used: {unchecked_reason}")
+            if unchecked_reason
+            else (encoded, "")
+        )
 
     def _own_base_url(self, path_item: dict[str, Any], operation: dict[str, Any], losses: list[OperationLoss]) -> str:
         servers = operation.get("servers") or path_item.get("servers")
@@ -175,8 +179,8 @@ def _encode_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
     encoded = _encode(schema)
     if len(encoded) > MAX_INPUT_BYTES:
         raise UnusablePart(f"the schema of its arguments has {len(encoded):,} bytes, more than {MAX_INPUT_BYTES:,}")
-    left_out = compile_schema(encoded, of_objects=True).left_out
-    return encoded, [OperationLoss("unchecked", "", each.message) for each in left_out]
+    problems = compile_schema(encoded, of_objects=True).left_out
+    return encoded, [OperationLoss("unchecked", "", problem.message) for problem in problems]
 
 
 def _encode(schema: Schema) -> bytes:
@@ -186,16 +190,18 @@ def _encode(schema: Schema) -> bytes:
         raise UnusablePart(f"a schema is not JSON: {error}") from error
 
 
-def _definition(name: str, key: OperationKey, operation: dict[str, Any], encoded: bytes, output: bytes | None) -> Raw:
+def _definition(
+    name: str, key: OperationKey, operation: dict[str, Any], input_schema: bytes, output_schema: bytes | None
+) -> Raw:
     summary = " ".join(text(operation.get("summary")).split())
     definition: dict[str, Any] = {
         "name": name,
         **({"title": summary[:_MAX_TITLE]} if summary else {}),
         "description": _description(key, operation, summary),
-        "inputSchema": Raw(encoded),
+        "inputSchema": Raw(input_schema),
     }
-    if output is not None:
-        definition["outputSchema"] = Raw(output)
+    if output_schema is not None:
+        definition["outputSchema"] = Raw(output_schema)
     definition["annotations"] = {
         "readOnlyHint": key.method in _SAFE_METHODS,
         "destructiveHint": key.method == "DELETE",
@@ -207,7 +213,7 @@ def _definition(name: str, key: OperationKey, operation: dict[str, Any], encoded
 def _description(key: OperationKey, operation: dict[str, Any], summary: str) -> str:
     details = text(operation.get("description"))
     parts = [details] if details.startswith(summary) else [summary, details]
-    whole = "\n\n".join(part for part in parts if part) or str(key)
+    description = "\n\n".join(part for part in parts if part) or str(key)
     if operation.get("deprecated") is True:
-        whole = f"Deprecated. {whole}"
-    return whole if len(whole) <= MAX_DESCRIPTION else f"{whole[: MAX_DESCRIPTION - 1]}…"
+        description = f"Deprecated. {description}"
+    return description if len(description) <= MAX_DESCRIPTION else f"{description[: MAX_DESCRIPTION - 1]}…"

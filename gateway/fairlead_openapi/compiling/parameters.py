@@ -56,12 +56,12 @@ def merge_parameters(path_item: dict[str, Any], operation: dict[str, Any], refer
     """Parameters of a path, and those of its operation, which win by name and location (OpenAPI 3.1, section 4.8.10.1).
     Raises UnusablePart.
     """
-    merged: dict[tuple[str, str], Any] = {}
-    for holder in (path_item, operation):
-        for value in sequence(holder.get("parameters"), "`parameters`"):
+    parameters_by_key: dict[tuple[str, str], Any] = {}
+    for parent in (path_item, operation):
+        for value in sequence(parent.get("parameters"), "`parameters`"):
             parameter = mapping(references.resolve(value), "a parameter")
-            merged[text(parameter.get("in")), text(parameter.get("name"))] = parameter
-    return list(merged.values())
+            parameters_by_key[text(parameter.get("in")), text(parameter.get("name"))] = parameter
+    return list(parameters_by_key.values())
 
 
 class ParameterReader:
@@ -74,7 +74,7 @@ class ParameterReader:
         schemes: dict[str, SecurityScheme],
         names: ArgumentNames,
     ) -> None:
-        self._in_path = list(dict.fromkeys(_TEMPLATE_NAME.findall(path)))
+        self._path_names = list(dict.fromkeys(_TEMPLATE_NAME.findall(path)))
         self._schemas = schemas
         self._schemes = schemes
         self._names = names
@@ -86,14 +86,14 @@ class ParameterReader:
 
     def read(self, parameters: list[Any]) -> ParameterSet:
         """Read merged parameters. Raises UnusablePart if a parameter that requests need cannot be read."""
-        if "" in self._in_path:
+        if "" in self._path_names:
             raise UnusablePart("the path has a parameter without a name")
-        ordered = sorted(parameters, key=lambda parameter: _order(text(parameter.get("in"))))
-        for parameter in ordered:
+        sorted_parameters = sorted(parameters, key=lambda parameter: _order(text(parameter.get("in"))))
+        for parameter in sorted_parameters:
             self._read(parameter)
-        declared = {parameter.name for parameter in self._parameters if parameter.location == "path"}
-        for name in self._in_path:
-            if name not in declared:
+        declared_names = {parameter.name for parameter in self._parameters if parameter.location == "path"}
+        for name in self._path_names:
+            if name not in declared_names:
                 self._notes.append(f"path parameter {name!r} is not declared, so it is read as a string")
                 self._add(
                     {"name": name, "required": True}, name, "path", PortableSchema({"type": "string"}, frozenset())
@@ -117,7 +117,7 @@ class ParameterReader:
             return
         if location == "header" and name.lower() in _IGNORED_HEADERS:
             return
-        if location == "path" and name not in self._in_path:
+        if location == "path" and name not in self._path_names:
             self._notes.append(f"path parameter {name!r} is not in the path, so it is ignored")
             return
         if is_credential(location, name, self._schemes):
@@ -168,16 +168,16 @@ class ParameterReader:
 
 def with_description(schema: Schema | bool, parameter: dict[str, Any]) -> Schema | bool:
     """The schema of a parameter with the parameter's description, deprecation and example."""
-    own: Schema = {}
+    annotations: Schema = {}
     if description := text(parameter.get("description")):
-        own["description"] = description
+        annotations["description"] = description
     if parameter.get("deprecated") is True:
-        own["deprecated"] = True
+        annotations["deprecated"] = True
     if "example" in parameter and _is_short(parameter["example"]):
-        own["examples"] = [parameter["example"]]
+        annotations["examples"] = [parameter["example"]]
     if schema is True:
-        return own
-    return {**schema, **own} if isinstance(schema, dict) else schema
+        return annotations
+    return {**schema, **annotations} if isinstance(schema, dict) else schema
 
 
 def _is_sendable(name: str, location: str) -> bool:

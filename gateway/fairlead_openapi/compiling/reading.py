@@ -50,12 +50,12 @@ class _OpenApiLoader(yaml.CSafeLoader):
         if not isinstance(node, yaml.MappingNode):
             raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
         self.flatten_mapping(node)
-        made: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key is not text", key.start_mark)
-            made[key.value] = self.construct_object(value, deep=deep)
-        return made
+            mapping[key.value] = self.construct_object(value, deep=deep)
+        return mapping
 
 
 def _construct_int(loader: yaml.CSafeLoader, node: Any) -> int:
@@ -71,8 +71,8 @@ def _construct_text(loader: yaml.CSafeLoader, node: Any) -> str:
     return str(node.value)
 
 
-for _tag, _form, _first in _RESOLVERS:
-    _OpenApiLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_form})\Z"), _first)
+for _tag, _form, _first_characters in _RESOLVERS:
+    _OpenApiLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_form})\Z"), _first_characters)
 _OpenApiLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _OpenApiLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 for _tag in ("timestamp", "binary"):
@@ -127,8 +127,8 @@ def _parse_yaml(body: bytes) -> Any:
 def _format_error(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        return f"{error.problem or error.context or 'syntax error'}{where}"
+        position = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        return f"{error.problem or error.context or 'syntax error'}{position}"
     return " ".join(str(error).split())
 
 
@@ -165,14 +165,14 @@ def _check_version(document: dict[str, Any]) -> None:
     if isinstance(version, int | float):  # unquoted in YAML
         version = document["openapi"] = str(version)
     if "swagger" in document and version is None:
-        stated = str(document["swagger"])[:20]
+        swagger_version = str(document["swagger"])[:20]
         raise DocumentRefused(
-            f"the document is Swagger {stated}, and only OpenAPI 3.0 and 3.1 are read; convert it, for example with "
-            "`npx swagger2openapi`"
+            f"the document is Swagger {swagger_version}, and only OpenAPI 3.0 and 3.1 are read; convert it, for "
+            "example with `npx swagger2openapi`"
         )
     if version is None and _lists_documents(document):
         raise DocumentRefused(
-            "it is a list of an API server's documents, not one of them: take a group's, such as "
+            "it is the list of an API server's documents, not a document: use the document of one group, such as "
             "/openapi/v3/apis/apps/v1"
         )
     if version is None:

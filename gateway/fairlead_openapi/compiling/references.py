@@ -27,7 +27,7 @@ class DocumentReferences:
         self._names = {"", url, url.rpartition("/")[2]}
 
     def target(self, reference: Any) -> tuple[str, Any]:
-        """The target of a reference, after its JSON Pointer or identifier. Raises UnusablePart."""
+        """JSON Pointer (or identifier) and content of a reference's target. Raises UnusablePart."""
         if not isinstance(reference, str):
             raise UnusablePart("a `$ref` is not a string")
         base, _, fragment = reference.partition("#")
@@ -49,30 +49,30 @@ class DocumentReferences:
 
     def resolve(self, value: Any) -> Any:
         """Follow the `$ref` of a Reference Object or Path Item Object; members beside it win. Raises UnusablePart."""
-        beside: dict[str, Any] = {}
+        siblings: dict[str, Any] = {}
         for _ in range(MAX_HOPS):
             if not isinstance(value, dict) or "$ref" not in value:
-                return {**value, **beside} if beside and isinstance(value, dict) else value
-            beside = {**{name: each for name, each in value.items() if name != "$ref"}, **beside}
+                return {**value, **siblings} if siblings and isinstance(value, dict) else value
+            siblings = {**{name: member for name, member in value.items() if name != "$ref"}, **siblings}
             _, value = self.target(value["$ref"])
         raise UnusablePart("a `$ref` leads back to itself")
 
     @cached_property
     def _identified_schemas(self) -> dict[str, Any]:
         """Component schemas by `$id`, and those within them by `$anchor` (JSON Schema 2020-12 Core, section 8.2)."""
-        identified: dict[str, Any] = {}
+        schemas_by_id: dict[str, Any] = {}
         components = self._document.get("components")
         schemas = components.get("schemas") if isinstance(components, dict) else None
         for schema in schemas.values() if isinstance(schemas, dict) else ():
             if not isinstance(schema, dict):
                 continue
-            own = schema.get("$id")
-            if isinstance(own, str):
-                identified.setdefault(own, schema)
+            schema_id = schema.get("$id")
+            if isinstance(schema_id, str):
+                schemas_by_id.setdefault(schema_id, schema)
             for part in all_schemas(schema):
                 for anchor in anchors(part):
-                    identified.setdefault(f"{own if isinstance(own, str) else ''}#{anchor}", part)
-        return identified
+                    schemas_by_id.setdefault(f"{schema_id if isinstance(schema_id, str) else ''}#{anchor}", part)
+        return schemas_by_id
 
 
 def pointer_name(pointer: str) -> str:

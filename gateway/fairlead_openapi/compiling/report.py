@@ -43,7 +43,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def outcome(self) -> Literal["made", "made with loss", "left out"]:
-        """The outcome in a word or three."""
+        """The outcome, as `counts` and the report name it."""
         if self.left_out:
             return "left out"
         return "made with loss" if self.losses else "made"
@@ -62,7 +62,7 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """HTTP authentication scheme in lower case, such as `bearer`."""
 
     @property
-    def words(self) -> str:
+    def placement(self) -> str:
         """Where the credential goes, such as `apiKey in header X-Key`."""
         if self.type == "apiKey":
             return f"apiKey in {self.location} {self.name}"
@@ -91,7 +91,7 @@ class CompiledDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Tools, in the order of the document."""
     reports: tuple[OperationReport, ...]
     """Reports on the selected operations, in the order of the document."""
-    unselected: int
+    unselected_count: int
     """Number of operations that `include` and `exclude` leave out."""
     unmatched: tuple[str, ...] = ()
     """Patterns of `include` and `exclude` that no operation matches, sorted."""
@@ -114,7 +114,7 @@ def to_jsonable(document: CompiledDocument) -> Any:
         "title": document.title,
         "version": document.version,
         "baseUrl": document.base_url,
-        "counts": {**document.counts(), "not selected": document.unselected},
+        "counts": {**document.counts(), "not selected": document.unselected_count},
         "notes": list(document.notes),
         "securitySchemes": {name: msgspec.to_builtins(scheme) for name, scheme in document.schemes.items()},
         "operations": [

@@ -57,20 +57,20 @@ class SchemaConverter:
     def convert(self, schema: Any) -> PortableSchema:
         """Convert a schema of the document; its references are `#/$defs/NAME`. Raises nothing."""
         conversion = _Conversion(self)
-        made = conversion.convert(schema, frozenset())
-        return PortableSchema(made, frozenset(conversion.names), tuple(conversion.losses))
+        converted = conversion.convert(schema, frozenset())
+        return PortableSchema(converted, frozenset(conversion.names), tuple(conversion.losses))
 
     def definitions(self, names: frozenset[str]) -> tuple[dict[str, Schema | bool], tuple[OperationLoss, ...]]:
         """The definitions of these names and all that those refer to, by name in order, and the losses in them."""
-        todo, reached = sorted(names), set(names)
+        open_names, reached_names = sorted(names), set(names)
         losses: list[OperationLoss] = []
-        while todo:
-            definition = self._definition(todo.pop())
+        while open_names:
+            definition = self._definition(open_names.pop())
             losses += definition.losses
-            new = definition.names - reached
-            reached |= new
-            todo += new
-        return {name: self._definitions[name].schema for name in sorted(reached)}, tuple(dict.fromkeys(losses))
+            new_names = definition.names - reached_names
+            reached_names |= new_names
+            open_names += new_names
+        return {name: self._definitions[name].schema for name in sorted(reached_names)}, tuple(dict.fromkeys(losses))
 
     def definitions_within(
         self, names: frozenset[str], max_bytes: int
@@ -78,31 +78,35 @@ class SchemaConverter:
         """Definitions like those of `definitions`, with at most about `max_bytes` of JSON, the nearest first. Further
         definitions that these refer to allow any value, which is a loss.
         """
-        todo, reached = deque(sorted(names)), set(names)
-        within: dict[str, Schema | bool] = {}
+        open_names, reached_names = deque(sorted(names)), set(names)
+        definitions: dict[str, Schema | bool] = {}
         losses: list[OperationLoss] = []
-        opened: list[str] = []
-        while todo:
-            name = todo.popleft()
+        unrestricted_names: list[str] = []
+        while open_names:
+            name = open_names.popleft()
             definition = self._definition(name)
             size = self._size(name)
             if size > max_bytes:
-                opened.append(name)
-                within[name] = {}
+                unrestricted_names.append(name)
+                definitions[name] = {}
                 continue
             max_bytes -= size
-            within[name] = definition.schema
+            definitions[name] = definition.schema
             losses += definition.losses
-            todo += sorted(definition.names - reached)
-            reached |= definition.names
-        if opened:
-            listed = ", ".join(opened[:_MAX_NAMED]) + (", …" if len(opened) > _MAX_NAMED else "")
-            losses.append(OperationLoss("size", "", f"definitions beyond the maximum size allow any value: {listed}"))
-        return dict(sorted(within.items())), tuple(dict.fromkeys(losses))
+            open_names += sorted(definition.names - reached_names)
+            reached_names |= definition.names
+        if unrestricted_names:
+            names_text = ", ".join(unrestricted_names[:_MAX_NAMED]) + (
+                ", …" if len(unrestricted_names) > _MAX_NAMED else ""
+            )
+            losses.append(
+                OperationLoss("size", "", f"definitions beyond the maximum size allow any value: {names_text}")
+            )
+        return dict(sorted(definitions.items())), tuple(dict.fromkeys(losses))
 
     def target_of(self, schema: Any) -> Any:
-        """The schema of the document that a schema stands for: references are followed while no sibling matters. Raises
-        UnusablePart.
+        """The schema of the document that a schema stands for: references are followed, and their siblings ignored.
+        Raises UnusablePart.
         """
         for _ in range(MAX_HOPS):
             if not isinstance(schema, dict) or "$ref" not in schema:
@@ -153,10 +157,10 @@ class SchemaConverter:
             raise UnusablePart(f"`$ref` {str(reference)[:200]} does not lead to a schema")
         name = self._names.get(pointer)
         if name is None:
-            plain = _UNSAFE.sub("_", pointer_name(pointer))[:100] or "schema"
-            name, number = plain, 2
+            base_name = _UNSAFE.sub("_", pointer_name(pointer))[:100] or "schema"
+            name, number = base_name, 2
             while name in self._targets:
-                name, number = f"{plain}_{number}", number + 1
+                name, number = f"{base_name}_{number}", number + 1
             self._names[pointer] = name
             self._targets[name] = target
         return name
@@ -190,53 +194,55 @@ class _Conversion:
             return {}
         reference = schema.get("$ref", schema.get("$dynamicRef"))
         if reference is not None and self._converter.dialect_3_0:
-            beside = {name: schema[name] for name in ("description", "title", "nullable", "default") if name in schema}
-            made, _ = own_keywords(beside)
+            siblings = {
+                name: schema[name] for name in ("description", "title", "nullable", "default") if name in schema
+            }
+            converted, _ = own_keywords(siblings)
         else:
-            made, invalid = own_keywords(schema)
+            converted, invalid = own_keywords(schema)
             for keyword in invalid:
                 self._lose("keyword", f"the value of `{keyword}` is invalid: {str(schema[keyword])[:100]!r}")
-            self._add_parts(schema, made, dropped)
+            self._add_parts(schema, converted, dropped)
         if reference is not None:
-            self._add_reference(reference, made)
+            self._add_reference(reference, converted)
         if schema.get("nullable") is True:
-            made = with_null(made)
-        return made
+            converted = with_null(converted)
+        return converted
 
-    def _add_reference(self, reference: Any, made: Schema) -> None:
+    def _add_reference(self, reference: Any, converted: Schema) -> None:
         try:
             name = self._converter.refer(reference)
         except UnusablePart as error:
             self._lose("reference", str(error))
             return
         self.names.add(name)
-        made["$ref"] = f"#/$defs/{escape_step(name)}"
+        converted["$ref"] = f"#/$defs/{escape_step(name)}"
 
-    def _add_parts(self, schema: Schema, made: Schema, dropped: frozenset[str]) -> None:
+    def _add_parts(self, schema: Schema, converted: Schema, dropped: frozenset[str]) -> None:
         if "properties" in schema or "allOf" in schema or dropped:
             dropped = dropped | self._converter.dropped_names({k: v for k, v in schema.items() if k != "$ref"})
         for keyword, value in schema.items():
             if keyword in MAPS and isinstance(value, dict):
-                taken = dropped if keyword == "properties" else frozenset()
-                made[keyword] = {
-                    name: self.convert(part, frozenset()) for name, part in value.items() if name not in taken
+                skipped_names = dropped if keyword == "properties" else frozenset()
+                converted[keyword] = {
+                    name: self.convert(part, frozenset()) for name, part in value.items() if name not in skipped_names
                 }
             elif keyword in LISTS and isinstance(value, list):
-                below = dropped if keyword in ("allOf", "anyOf", "oneOf") else frozenset()
-                made[keyword] = [self.convert(part, below) for part in value]
+                names_below = dropped if keyword in ("allOf", "anyOf", "oneOf") else frozenset()
+                converted[keyword] = [self.convert(part, names_below) for part in value]
                 if not value:
-                    del made[keyword]
+                    del converted[keyword]
             elif keyword == "items" and isinstance(value, list):  # before draft 2020-12
                 if value:
-                    made["prefixItems"] = [self.convert(part, frozenset()) for part in value]
+                    converted["prefixItems"] = [self.convert(part, frozenset()) for part in value]
             elif keyword in SINGLES and isinstance(value, dict | bool):
-                made[keyword] = self.convert(value, frozenset())
+                converted[keyword] = self.convert(value, frozenset())
             elif keyword in MAPS or keyword in LISTS or keyword in SINGLES:
                 self._lose("keyword", f"the value of `{keyword}` is invalid: {str(value)[:100]!r}")
-        if dropped and "required" in made:
-            made["required"] = [name for name in made["required"] if name not in dropped]
-        if not made.get("required", True):
-            del made["required"]
+        if dropped and "required" in converted:
+            converted["required"] = [name for name in converted["required"] if name not in dropped]
+        if not converted.get("required", True):
+            del converted["required"]
 
     def _lose(self, kind: Literal["keyword", "reference"], message: str) -> None:
         self.losses.append(OperationLoss(kind, "", message))

@@ -28,18 +28,18 @@ def scheme_names(document: CompiledDocument) -> tuple[str, ...] | None:
 
 def explain_unknown(credentials: Iterable[str], schemes: Sequence[str]) -> str:
     """A clause about the credentials that are for none of a document's `schemes`; empty if there are none."""
-    unknown = sorted({*credentials} - {*schemes})
-    if not unknown:
+    unknown_names = sorted({*credentials} - {*schemes})
+    if not unknown_names:
         return ""
-    named = ", ".join(name + _similar_scheme(name, schemes) for name in unknown)
+    names_text = ", ".join(name + _similar_scheme(name, schemes) for name in unknown_names)
     more = f" and {len(schemes) - _MAX_SHOWN_NAMES} more" if len(schemes) > _MAX_SHOWN_NAMES else ""
     return (
-        f"openapi.credentials names security schemes that the document does not have ({named}), so these credentials "
-        f"are never sent; the document has {', '.join(schemes[:_MAX_SHOWN_NAMES]) or 'no schemes'}{more}"
+        f"openapi.credentials names security schemes that the document does not have ({names_text}), so these "
+        f"credentials are never sent; the document has {', '.join(schemes[:_MAX_SHOWN_NAMES]) or 'no schemes'}{more}"
     )
 
 
 def _similar_scheme(name: str, schemes: Sequence[str]) -> str:
-    by_letters = {scheme.lower(): scheme for scheme in schemes}
-    near = difflib.get_close_matches(name.lower(), by_letters, n=1)
-    return f": did you mean {by_letters[near[0]]}?" if near else ""
+    by_lower_case = {scheme.lower(): scheme for scheme in schemes}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f": did you mean {by_lower_case[matches[0]]}?" if matches else ""

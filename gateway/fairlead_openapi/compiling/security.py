@@ -13,8 +13,8 @@ def security_schemes(document: dict[str, Any], references: DocumentReferences) -
     """The schemes of a document by name, without those that cannot be read."""
     schemes = {}
     components = document.get("components")
-    listed = components.get("securitySchemes") if isinstance(components, dict) else None
-    for name, value in listed.items() if isinstance(listed, dict) else ():
+    scheme_objects = components.get("securitySchemes") if isinstance(components, dict) else None
+    for name, value in scheme_objects.items() if isinstance(scheme_objects, dict) else ():
         try:
             scheme = mapping(references.resolve(value), "a security scheme")
         except UnusablePart:

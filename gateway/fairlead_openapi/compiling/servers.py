@@ -17,10 +17,10 @@ def base_url(servers: Any, document_url: str) -> str:
     Relative URLs are resolved against `document_url`, which is empty if unknown. Without servers, the URL is `/`
     (OpenAPI 3.1, section 4.8.1.1); the result is empty if that cannot be resolved. Raises UnusablePart.
     """
-    listed = sequence(servers, "`servers`")
-    if not listed:
+    server_objects = sequence(servers, "`servers`")
+    if not server_objects:
         return _absolute_url("/", document_url) if document_url else ""
-    server = mapping(listed[0], "the first server")
+    server = mapping(server_objects[0], "the first server")
     template = server.get("url", "/")
     if not isinstance(template, str):
         raise UnusablePart("the URL of the first server is not a string")
@@ -38,14 +38,14 @@ def base_url(servers: Any, document_url: str) -> str:
 
 def _absolute_url(url: str, document_url: str) -> str:
     try:
-        split = urlsplit(urljoin(document_url, url))
-        _ = split.port
+        parts = urlsplit(urljoin(document_url, url))
+        _ = parts.port
     except ValueError as error:
         raise UnusablePart(f"{url[:200]!r} is not a valid URL of a server: {error}") from error
-    if split.scheme not in ("http", "https") and not document_url and not split.scheme:
+    if parts.scheme not in ("http", "https") and not document_url and not parts.scheme:
         raise UnusablePart(f"the server's URL {url[:200]!r} is relative, and the document's own URL is unknown")
-    if split.scheme not in ("http", "https") or not split.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UnusablePart(f"{url[:200]!r} is not a valid URL of a server: it needs http or https and a host")
-    if split.username is not None or split.password is not None:
+    if parts.username is not None or parts.password is not None:
         raise UnusablePart("the URL of the server contains credentials")
-    return urlunsplit((split.scheme, split.netloc, split.path.rstrip("/"), "", ""))
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))

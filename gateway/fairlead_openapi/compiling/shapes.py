@@ -9,21 +9,21 @@ class UnusablePart(Exception):
     """Part of a document that cannot be read. The message is a clause without a full stop."""
 
 
-def mapping(value: Any, what: str) -> dict[str, Any]:
+def mapping(value: Any, part_name: str) -> dict[str, Any]:
     """The value as an object; an absent one is empty. Raises UnusablePart."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise UnusablePart(f"{what} is not an object")
+        raise UnusablePart(f"{part_name} is not an object")
     return value
 
 
-def sequence(value: Any, what: str) -> list[Any]:
+def sequence(value: Any, part_name: str) -> list[Any]:
     """The value as an array; an absent one is empty. Raises UnusablePart."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise UnusablePart(f"{what} is not an array")
+        raise UnusablePart(f"{part_name} is not an array")
     return value
 
 

@@ -16,7 +16,7 @@ from fairlead_openapi.compiling.report import CompiledDocument, CompiledTool
 
 LIMITS: Final = ProcessLimits(memory=1 << 30, seconds=60, max_answer=64 << 20)
 _LENGTH_BYTES: Final = 4
-_DECODED_AT_ONCE: Final = 50
+_DECODE_BATCH: Final = 50
 """Number of tools that are decoded before other tasks may run. Each tool has up to 320 KiB."""
 
 
@@ -24,7 +24,7 @@ class _CompilationOutcome(msgspec.Struct, frozen=True):
     """Answer of the process: the result, or why there is none."""
 
     compiled: CompiledDocument | None = None
-    refused: str = ""
+    refusal: str = ""
 
 
 async def compile_in_worker(data: bytes, options: CompileOptions, limits: ProcessLimits = LIMITS) -> CompiledDocument:
@@ -32,9 +32,9 @@ async def compile_in_worker(data: bytes, options: CompileOptions, limits: Proces
     if len(data) > MAX_DOCUMENT_BYTES:
         raise DocumentRefused(f"the document has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
     head = msgspec.json.encode(options)
-    given = (len(head).to_bytes(_LENGTH_BYTES, "big"), head, data)
+    parts = (len(head).to_bytes(_LENGTH_BYTES, "big"), head, data)
     try:
-        answer = await run_limited(__name__, given, limits)
+        answer = await run_limited(__name__, parts, limits)
     except WorkFailed as error:
         raise DocumentRefused(f"the compilation of the document {error}") from error
     return await _decode(answer)
@@ -45,24 +45,24 @@ async def _decode(answer: bytes) -> CompiledDocument:
     first, *lines = answer.split(b"\n")
     outcome = msgspec.json.decode(first, type=_CompilationOutcome)
     if outcome.compiled is None:
-        raise DocumentRefused(outcome.refused)
+        raise DocumentRefused(outcome.refusal)
     decode = msgspec.json.Decoder(CompiledTool).decode
     tools: list[CompiledTool] = []
-    for start in range(0, len(lines), _DECODED_AT_ONCE):
-        tools += map(decode, lines[start : start + _DECODED_AT_ONCE])
+    for start in range(0, len(lines), _DECODE_BATCH):
+        tools += map(decode, lines[start : start + _DECODE_BATCH])
         await asyncio.sleep(0)
     return msgspec.structs.replace(outcome.compiled, tools=tuple(tools))
 
 
-def work(given: bytes) -> bytes:
+def work(encoded: bytes) -> bytes:
     """Compile in this process. The input is the length of the options, the options, and the document; the output is a
     line for the outcome without tools, and one for each tool.
     """
-    start = _LENGTH_BYTES + int.from_bytes(given[:_LENGTH_BYTES], "big")
-    options = msgspec.json.decode(given[_LENGTH_BYTES:start], type=CompileOptions)
+    start = _LENGTH_BYTES + int.from_bytes(encoded[:_LENGTH_BYTES], "big")
+    options = msgspec.json.decode(encoded[_LENGTH_BYTES:start], type=CompileOptions)
     try:
-        compiled = compile_document(given[start:], options)
+        compiled = compile_document(encoded[start:], options)
     except DocumentRefused as error:
-        return msgspec.json.encode(_CompilationOutcome(refused=str(error)))
+        return msgspec.json.encode(_CompilationOutcome(refusal=str(error)))
     outcome = _CompilationOutcome(compiled=msgspec.structs.replace(compiled, tools=()))
     return b"\n".join(map(msgspec.json.encode, (outcome, *compiled.tools)))

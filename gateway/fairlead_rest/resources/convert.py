@@ -20,7 +20,7 @@ from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.workers.heavy_work import HeavyWork, with_pauses
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_offers.workers.throttle import by_process, in_thread
+from fairlead_offers.workers.throttle import process_cost, thread_cost
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import conversions as examples
 from fairlead_rest.openapi import describe_route
@@ -71,9 +71,9 @@ async def _finish(
     size = sum(map(len, body))
     try:
         if size <= MAX_LOCAL_BYTES:
-            await work.throttle.turn(in_thread(size))
+            await work.throttle.turn(thread_cost(size))
         elif work.conversion_pool is not None:
-            await work.throttle.turn(by_process(size))
+            await work.throttle.turn(process_cost(size))
             return await work.conversion_pool.do(job, body)
         return await work.do(lambda: convert_here(b"".join(body)))
     except Overloaded as error:

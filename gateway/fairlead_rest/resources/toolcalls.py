@@ -26,7 +26,7 @@ from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, predict_cost
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
 from fairlead_offers.run.planned_calls import CallOutcome, PlannedCall, PlannedCalls
-from fairlead_offers.run.requested_calls import FEW, read_calls, read_few_calls, result_for, run_calls
+from fairlead_offers.run.requested_calls import MAX_MATCHED_AT_ONCE, read_calls, read_few_calls, result_for, run_calls
 from fairlead_offers.run.tool_calls_body import ToolCallsBody
 from fairlead_offers.workers.heavy_work import SMALL
 from fairlead_rest.context import RestContext
@@ -182,7 +182,7 @@ def _cost(
 
 def _are_long(outcomes: list[CallOutcome]) -> bool:
     """Whether writing the answer may take long and belongs outside the event loop."""
-    return len(outcomes) > FEW or sum(len(outcome.result or b"") for outcome in outcomes) > SMALL
+    return len(outcomes) > MAX_MATCHED_AT_ONCE or sum(len(outcome.result or b"") for outcome in outcomes) > SMALL
 
 
 def _answer(

@@ -131,8 +131,8 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
     return SessionsFound(sessions=sessions)
 
 
-def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFound:
-    """Turns that match, each with `around` turns before and after it."""
+def find_turns(archive: Archive, query: str, limit: int, context_turns: int) -> TurnsFound:
+    """Turns that match, each with `context_turns` turns before and after it."""
     with archive.connect() as connection:
         rows = matches(
             connection,
@@ -143,18 +143,18 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
         )
         turns = []
         for row in rows:
-            span = (row["session"], row["number"], around)
-            before = connection.execute(
-                "SELECT * FROM turns WHERE session = ? AND number < ? ORDER BY number DESC LIMIT ?", span
+            parameters = (row["session"], row["number"], context_turns)
+            rows_before = connection.execute(
+                "SELECT * FROM turns WHERE session = ? AND number < ? ORDER BY number DESC LIMIT ?", parameters
             ).fetchall()
-            after = connection.execute(
-                "SELECT * FROM turns WHERE session = ? AND number > ? ORDER BY number LIMIT ?", span
+            rows_after = connection.execute(
+                "SELECT * FROM turns WHERE session = ? AND number > ? ORDER BY number LIMIT ?", parameters
             ).fetchall()
             turns.append(
                 TurnFound(
                     session_id=row["session"],
-                    before=[_turn(each) for each in reversed(before)],
-                    after=[_turn(each) for each in after],
+                    before=[_turn(turn_row) for turn_row in reversed(rows_before)],
+                    after=[_turn(turn_row) for turn_row in rows_after],
                     **_turn(row).model_dump(),
                 )
             )
@@ -184,7 +184,7 @@ def find_entities(archive: Archive, query: str, kind: str, limit: int) -> Entiti
         )
         for row in rows
     ]
-    return EntitiesFound(entities=sorted(entities, key=lambda each: each.name.lower() != query.strip().lower()))
+    return EntitiesFound(entities=sorted(entities, key=lambda entity: entity.name.lower() != query.strip().lower()))
 
 
 def find_facts(archive: Archive, query: str, limit: int) -> FactsFound:
@@ -213,7 +213,7 @@ def summary_of(archive: Archive, session_id: str) -> Summary:
             latest = connection.execute(
                 "SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (MAX_SUGGESTED,)
             )
-            known_ids = ", ".join(each["id"] for each in latest) or "none"
+            known_ids = ", ".join(session_row["id"] for session_row in latest) or "none"
             raise ToolError(f"session {cut(session_id, 60)!r} does not exist; the latest are: {known_ids}.")
         turns = connection.execute("SELECT count(*) FROM turns WHERE session = ?", (session_id,)).fetchone()[0]
     if not row["summary"]:

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 MOST_CHARACTERS: Final = 200
-DEEPEST: Final = 16
-LARGEST: Final = 1_000_000
+MAX_DEPTH: Final = 16
+LARGEST_NUMBER: Final = 1_000_000
 """Largest number in an expression."""
 
 Comparison = Literal[">=", ">", "<=", "<", "="]
@@ -41,12 +41,12 @@ class BadExpression(ValueError):
 class Compare:
     """Condition on the value of a die."""
 
-    how: Comparison
+    operator: Comparison
     number: int
 
     def holds(self, value: int) -> bool:
         """Whether a value meets the condition."""
-        match self.how:
+        match self.operator:
             case ">=":
                 return value >= self.number
             case ">":
@@ -72,7 +72,7 @@ class Select:
 class Explode:
     """Roll another die for each hit. Without a condition, the highest face is a hit."""
 
-    how: Literal["!", "!!", "!p"]
+    kind: Literal["!", "!!", "!p"]
     compare: Compare | None
 
 
@@ -114,7 +114,7 @@ class Number:
 class Negative:
     """A value with its sign reversed."""
 
-    of: Node
+    operand: Node
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Function:
     """Function of values: min, max or abs."""
 
     name: str
-    of: tuple[Node, ...]
+    arguments: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Dice:
 class Group:
     """Group of values. Modifiers select or count the values as if each were a die."""
 
-    of: tuple[Node, ...]
+    members: tuple[Node, ...]
     modifiers: tuple[Modifier, ...]
     label: str
 
@@ -184,7 +184,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     def parse(self) -> Node:
@@ -195,8 +195,8 @@ class _Parser:
 
     def _sum(self) -> Node:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadExpression(f"an expression nests at most {DEEPEST} brackets")
+        if self._depth > MAX_DEPTH:
+            raise BadExpression(f"an expression nests at most {MAX_DEPTH} brackets")
         node = self._product()
         while operator := self._take(r"[+-]"):
             node = BinaryOperation(operator, node, self._product())
@@ -210,16 +210,16 @@ class _Parser:
         return node
 
     def _sign(self) -> Node:
-        negative = False
+        is_negative = False
         while sign := self._take(r"[+-]"):
-            negative ^= sign == "-"
+            is_negative ^= sign == "-"
         node = self._value()
-        return Negative(node) if negative else node
+        return Negative(node) if is_negative else node
 
     def _value(self) -> Node:
         if self._take(r"\{"):
-            of = self._list(r"\}", "}")
-            return Group(of, self._modifiers(of_dice=False), self._label())
+            members = self._list(r"\}", "}")
+            return Group(members, self._modifiers(of_dice=False), self._label())
         if name := self._match(_FUNCTION):
             self._take(r"\(")
             return Function(name[0].lower(), self._list(r"\)", ")"))
@@ -250,11 +250,11 @@ class _Parser:
         return Number(self._number("how many sides the dice have: a number, % or F"))
 
     def _list(self, closing: str, sign: str) -> tuple[Node, ...]:
-        of = [self._sum()]
+        nodes = [self._sum()]
         while self._take(","):
-            of.append(self._sum())
+            nodes.append(self._sum())
         self._expect(closing, f"a comma or {sign}")
-        return tuple(of)
+        return tuple(nodes)
 
     def _modifiers(self, *, of_dice: bool) -> tuple[Modifier, ...]:
         modifiers: list[Modifier] = []
@@ -275,24 +275,24 @@ class _Parser:
         return None
 
     def _dice_modifier(self) -> Modifier | None:
-        if how := self._take(r"!!|!p|!"):
+        if kind := self._take(r"!!|!p|!"):
             compare = self._comparison() if _COMPARE.match(self._rest()) else None
-            return Explode("!!" if how == "!!" else "!p" if how == "!p" else "!", compare)
+            return Explode("!!" if kind == "!!" else "!p" if kind == "!p" else "!", compare)
         if limit := self._take(r"mi|ma"):
             return Limit(limit.lower() == "mi", self._number("a number"))
         if word := self._take(r"ro|r"):
-            compared = _COMPARE.match(self._rest())
-            compare = self._comparison() if compared else Compare("=", self._number("the value to roll again"))
+            has_comparison = _COMPARE.match(self._rest())
+            compare = self._comparison() if has_comparison else Compare("=", self._number("the value to roll again"))
             return Reroll(compare, at_most_once=word.lower() == "ro")
         return None
 
     def _comparison(self) -> Compare:
         match = self._match(_COMPARE)
         assert match is not None
-        negative = bool(self._take("-"))
+        is_negative = bool(self._take("-"))
         number = self._number("a number to compare with")
-        how: dict[str, Comparison] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "=", "==": "="}
-        return Compare(how[match[0]], -number if negative else number)
+        operators: dict[str, Comparison] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "=", "==": "="}
+        return Compare(operators[match[0]], -number if is_negative else number)
 
     def _label(self) -> str:
         match = self._match(_LABEL)
@@ -308,8 +308,8 @@ class _Parser:
         digits = self._take(r"[0-9]+")
         if digits is None:
             return None
-        if len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
-            raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST:,}")
+        if len(digits) > len(str(LARGEST_NUMBER)) or int(digits) > LARGEST_NUMBER:
+            raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST_NUMBER:,}")
         return int(digits)
 
     def _expect(self, pattern: str, expected: str) -> None:
@@ -323,16 +323,16 @@ class _Parser:
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self._rest())
         if match:
-            self._at += match.end()
+            self._position += match.end()
         return match
 
     def _rest(self) -> str:
-        text = self._text[self._at :]
+        text = self._text[self._position :]
         stripped = text.lstrip()
-        self._at += len(text) - len(stripped)
+        self._position += len(text) - len(stripped)
         return stripped
 
-    def _expectation(self, what: str) -> BadExpression:
-        rest = self._rest()
-        where = f"at {rest[:12]!r} (character {self._at + 1})" if rest else "at the end"
-        return BadExpression(f"{self._text[:60]!r} is not a dice expression: {where} it needs {what}")
+    def _expectation(self, expected: str) -> BadExpression:
+        rest_text = self._rest()
+        position = f"at {rest_text[:12]!r} (character {self._position + 1})" if rest_text else "at the end"
+        return BadExpression(f"{self._text[:60]!r} is not a dice expression: {position} it needs {expected}")

@@ -38,15 +38,15 @@ class Die:
     value: int
     dropped: bool = False
     exploded: bool = False
-    counts: int | None = None
+    net_successes: int | None = None
     """In a success pool: number of success conditions that the die meets, minus the failure conditions that it meets.
     None without such conditions, and for a dropped die.
     """
 
     def text(self) -> str:
         """Text of the die: `6!` exploded, `~2~` dropped, `5*` success, `1-` failure."""
-        marked = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.counts or 0, '')}"
-        return f"~{marked}~" if self.dropped else marked
+        marked_value = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.net_successes or 0, '')}"
+        return f"~{marked_value}~" if self.dropped else marked_value
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Throw:
     dice: list[Die]
     total: int
     label: str
-    pool: bool
+    is_pool: bool
     """Whether `total` counts successes instead of adding up values."""
 
 
@@ -67,7 +67,7 @@ class Roller:
 
     random: Random
     throws: list[Throw] = field(default_factory=list)
-    rolled: int = 0
+    dice_count: int = 0
     """Number of dice rolled so far, including exploded and rerolled dice."""
 
     def total(self, node: Node) -> int:
@@ -81,20 +81,20 @@ class Roller:
         match node:
             case Number(value):
                 return value
-            case Negative(of):
-                return -self.total(of)
+            case Negative(nodes):
+                return -self.total(nodes)
             case BinaryOperation(operator, left, right):
                 return _compute(operator, self.total(left), self.total(right))
-            case Function(name, of):
-                values = [self.total(each) for each in of]
+            case Function(name, nodes):
+                values = [self.total(argument) for argument in nodes]
                 if name == "abs":
                     if len(values) != 1:
                         raise BadExpression("abs needs exactly one value")
                     return abs(values[0])
                 return min(values) if name == "min" else max(values)
-            case Group(of, modifiers, label):
-                dice = [Die(self.total(each)) for each in of]
-                return self._settle(f"{{{len(of)}}}", dice, modifiers, label)
+            case Group(nodes, modifiers, label):
+                dice = [Die(self.total(argument)) for argument in nodes]
+                return self._settle(f"{{{len(nodes)}}}", dice, modifiers, label)
             case Dice(count, sides, modifiers, label):
                 return self._dice(self.total(count), None if sides == "F" else self.total(sides), modifiers, label)
 
@@ -119,23 +119,25 @@ class Roller:
 
     def _settle(self, notation: str, dice: list[Die], modifiers: tuple[Modifier, ...], label: str) -> int:
         """Drop and count dice, record the throw, and return its total."""
-        counts = [modifier for modifier in modifiers if isinstance(modifier, Count)]
+        count_modifiers = [modifier for modifier in modifiers if isinstance(modifier, Count)]
         for modifier in modifiers:
             if isinstance(modifier, Select):
                 _select(dice, modifier)
         counted_dice = [die for die in dice if not die.dropped]
-        if counts:
+        if count_modifiers:
             for die in counted_dice:
-                die.counts = sum((1 if each.success else -1) for each in counts if each.compare.holds(die.value))
-            total = sum(die.counts or 0 for die in counted_dice)
+                die.net_successes = sum(
+                    (1 if each.success else -1) for each in count_modifiers if each.compare.holds(die.value)
+                )
+            total = sum(die.net_successes or 0 for die in counted_dice)
         else:
             total = sum(die.value for die in counted_dice)
-        self.throws.append(Throw(notation, dice, total, label, bool(counts)))
+        self.throws.append(Throw(notation, dice, total, label, bool(count_modifiers)))
         return total
 
     def _roll(self, low: int, high: int) -> int:
-        self.rolled += 1
-        if self.rolled > MOST_DICE:
+        self.dice_count += 1
+        if self.dice_count > MOST_DICE:
             raise BadExpression(
                 f"the expression rolls more than {MOST_DICE:,} dice, including exploded and rerolled dice"
             )
@@ -151,34 +153,34 @@ class Roller:
                     break
 
     def _explode(self, dice: list[Die], modifier: Explode, low: int, high: int) -> None:
-        hit = modifier.compare or Compare("=", high)
-        _check_termination(hit, low, high, "explodes")
+        condition = modifier.compare or Compare("=", high)
+        _check_termination(condition, low, high, "explodes")
         for die in list(dice):
-            at = dice.index(die) + 1
-            rolled, last = die.value, die
-            while hit.holds(rolled):
-                rolled = self._roll(low, high)
-                last.exploded = True
-                if modifier.how == "!!":
-                    die.value += rolled
+            position = dice.index(die) + 1
+            value, last_die = die.value, die
+            while condition.holds(value):
+                value = self._roll(low, high)
+                last_die.exploded = True
+                if modifier.kind == "!!":
+                    die.value += value
                 else:
-                    last = Die(rolled - 1 if modifier.how == "!p" else rolled)
-                    dice.insert(at, last)
-                    at += 1
+                    last_die = Die(value - 1 if modifier.kind == "!p" else value)
+                    dice.insert(position, last_die)
+                    position += 1
 
 
 def _check_termination(compare: Compare, low: int, high: int, action: str) -> None:
     """Raises BadExpression if every face of a die matches, so that rolling would not terminate."""
-    if compare.holds(low) and compare.holds(high) and (compare.how != "=" or low == high):
-        raise BadExpression(f"each face of this die {action} ({compare.how}{compare.number}), which never ends")
+    if compare.holds(low) and compare.holds(high) and (compare.operator != "=" or low == high):
+        raise BadExpression(f"each face of this die {action} ({compare.operator}{compare.number}), which never ends")
 
 
 def _select(dice: list[Die], modifier: Select) -> None:
-    ranked = sorted(
+    sorted_dice = sorted(
         (die for die in dice if not die.dropped), key=lambda die: die.value, reverse=modifier.highest
     )  # stable: of equal dice, the earlier is kept or dropped first
-    dropped = ranked[modifier.number :] if modifier.keep else ranked[: modifier.number]
-    for die in dropped:
+    dropped_dice = sorted_dice[modifier.number :] if modifier.keep else sorted_dice[: modifier.number]
+    for die in dropped_dice:
         die.dropped = True
 
 

@@ -19,7 +19,7 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool
 from fairlead_tools.version import VERSION
 
 OWN_TABLES: Final = Path(__file__).parent / "tables"
-DEEPEST: Final = 4
+MAX_TABLE_DEPTH: Final = 4
 """Maximum depth of rolls on tables that entries of tables cause."""
 MOST_INSERTS: Final = 50
 """Maximum number of further rolls, on tables or of dice, that the entries for one roll on a table may cause."""
@@ -102,9 +102,12 @@ class DiceRoller:
             total=total,
             throws=[
                 ThrowShown(
-                    notation=each.notation, dice=[d.text() for d in each.dice], total=each.total, label=each.label
+                    notation=throw.notation,
+                    dice=[die.text() for die in throw.dice],
+                    total=throw.total,
+                    label=throw.label,
                 )
-                for each in roller.throws
+                for throw in roller.throws
             ],
             text=f"{expression} = {total}" + (f" ({text})" if text else ""),
         )
@@ -122,23 +125,23 @@ class DiceRoller:
             raise ToolError(f"{error}.") from error
 
     def _roll_on(self, name: str, inserts_left: list[int], depth: int) -> TableRolled:
-        if depth > DEEPEST:
-            raise BadTable(f"the entries of {name} refer to other tables more than {DEEPEST} levels deep")
+        if depth > MAX_TABLE_DEPTH:
+            raise BadTable(f"the entries of {name} refer to other tables more than {MAX_TABLE_DEPTH} levels deep")
         table = self._tables.read(name)
         sides = table.weight()
-        rolled = self._random.randint(1, sides)
+        number = self._random.randint(1, sides)
 
         def insert(match: re.Match[str]) -> str:
             inserts_left[0] -= 1
             if inserts_left[0] < 0:
                 raise BadTable(f"the entries of {table.name} contain more than {MOST_INSERTS} rolls")
-            inner = match[1].strip()
-            if inner.startswith("@"):
-                return self._roll_on(inner[1:], inserts_left, depth + 1).text
-            return str(Roller(self._random).total(parse(inner)))
+            insert_text = match[1].strip()
+            if insert_text.startswith("@"):
+                return self._roll_on(insert_text[1:], inserts_left, depth + 1).text
+            return str(Roller(self._random).total(parse(insert_text)))
 
-        text = _INSERT.sub(insert, table.entry(rolled).text)
-        return TableRolled(table=table.name, rolled=rolled, sides=sides, text=text)
+        text = _INSERT.sub(insert, table.entry(number).text)
+        return TableRolled(table=table.name, rolled=number, sides=sides, text=text)
 
 
 def _throw_text(throw: Throw) -> str:

@@ -56,13 +56,13 @@ class RollTable:
         """Sum of the weights, which is the number of sides of the table's die."""
         return sum(entry.weight for entry in self.entries)
 
-    def entry(self, rolled: int) -> TableEntry:
-        """Entry for a roll from 1 to `weight()`."""
+    def entry(self, number: int) -> TableEntry:
+        """Entry for a rolled number from 1 to `weight()`."""
         for entry in self.entries:
-            rolled -= entry.weight
-            if rolled <= 0:
+            number -= entry.weight
+            if number <= 0:
                 return entry
-        raise IndexError(rolled)
+        raise IndexError(number)
 
 
 class TableFolder:
@@ -82,8 +82,8 @@ class TableFolder:
         files = self._files()
         path = files.get(name.strip().lower())
         if path is None:
-            available = ", ".join(sorted(files)[:30]) or "none"
-            raise BadTable(f"table {name[:60]!r} does not exist; tables: {available}")
+            table_names = ", ".join(sorted(files)[:30]) or "none"
+            raise BadTable(f"table {name[:60]!r} does not exist; tables: {table_names}")
         try:
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
@@ -93,20 +93,20 @@ class TableFolder:
             raise BadTable(f"the table {path.name} has more than {MOST_BYTES:,} bytes")
         try:
             text = content.decode("utf-8-sig")
-            parsed = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _parse_structured(text)
+            table_file = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _parse_structured(text)
         except ValidationError as error:
             raise BadTable(sentence(f"the entries of {path.name}", error)) from error
         except (ValueError, yaml.YAMLError, RecursionError) as error:  # an invalid date of YAML is a ValueError
             raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
-        return RollTable(path.stem.lower(), parsed.title or path.stem, tuple(parsed.entries))
+        return RollTable(path.stem.lower(), table_file.title or path.stem, tuple(table_file.entries))
 
     def _files(self) -> dict[str, Path]:
-        by_name: dict[str, Path] = {}
+        path_by_name: dict[str, Path] = {}
         for folder in self._folders:
             if folder.is_dir():
                 files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
-                by_name.update({file.stem.lower(): file for file in files[:MOST_TABLES]})
-        return by_name
+                path_by_name.update({file.stem.lower(): file for file in files[:MOST_TABLES]})
+        return path_by_name
 
 
 def _lines(text: str) -> list[TableEntry]:

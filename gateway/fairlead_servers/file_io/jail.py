@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-DEEPEST: Final = 16
+MAX_DEPTH: Final = 16
 """Maximum number of folders in a path."""
 LONGEST_NAME: Final = 200
 """Maximum number of bytes of one part of a path."""
 _TEMPORARY_PREFIX: Final = ".fairlead-"
 """Prefix of the names of temporary files, which no path may use."""
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """A path or a text that cannot be read or written; the message is a sentence without its full stop."""
 
 
-class Missing(Refused):
+class FileMissing(FileRefused):
     """A path of a file that does not exist."""
 
 
@@ -52,7 +52,7 @@ class Jail:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._quota = quota
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         _sweep(self._root, 0)
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Jail:
     def read(self, path: str) -> bytes:
         """Read a file. Raises Refused."""
         *folders, name = parts(path)
-        with self._open(folders, path, make=False) as folder:
+        with self._open(folders, path, create=False) as folder:
             try:
                 # O_NONBLOCK: a FIFO would keep the thread until another process writes to it
                 handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -71,25 +71,25 @@ class Jail:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
                 os.close(handle)
-                raise Refused(f"{path} is {_kind(status)}")
+                raise FileRefused(f"{path} is {_kind(status)}")
             with os.fdopen(handle, "rb") as file:
                 text = file.read(self._quota.file_bytes + 1)
         if len(text) > self._quota.file_bytes:
-            raise Refused(f"{path} has more bytes than this server allows for a file ({self._quota.file_bytes:,})")
+            raise FileRefused(f"{path} has more bytes than this server allows for a file ({self._quota.file_bytes:,})")
         return text
 
     def write(self, path: str, content: bytes) -> bool:
         """Write a file and create the folders of its path. Returns whether the file is new. Raises Refused."""
         *folders, name = parts(path)
         if len(content) > self._quota.file_bytes:
-            raise Refused(
+            raise FileRefused(
                 f"content has {len(content):,} bytes; this server allows {self._quota.file_bytes:,} bytes for a file"
             )
-        with self._writing:
-            before = self._existing_size(folders, name, path)
-            self._within_quota(len(content) - (before or 0), new=before is None)
+        with self._write_lock:
+            old_size = self._existing_size(folders, name, path)
+            self._check_quota(len(content) - (old_size or 0), is_new=old_size is None)
             # folders are created last, so that refused writes leave no folders
-            with self._open(folders, path, make=True) as folder:
+            with self._open(folders, path, create=True) as folder:
                 temporary = f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
                 try:
                     _write(folder, temporary, content)
@@ -98,22 +98,22 @@ class Jail:
                 except OSError as error:
                     _remove(folder, temporary)
                     raise _refusal(path, error, writing=True) from error
-        return before is None
+        return old_size is None
 
     @contextmanager
-    def _open(self, folders: list[str], path: str, *, make: bool) -> Iterator[int]:
+    def _open(self, folders: list[str], path: str, *, create: bool) -> Iterator[int]:
         """Open the folder of a path part by part, as a descriptor. Raises Refused."""
         folder = os.dup(self._root)
         try:
             for name in folders:
                 try:
-                    if make:
+                    if create:
                         _make_folder(folder, name)
-                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                    subfolder = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 except OSError as error:
-                    raise _refusal(path, error, writing=make) from error
+                    raise _refusal(path, error, writing=create) from error
                 os.close(folder)
-                folder = deeper
+                folder = subfolder
             yield folder
         finally:
             os.close(folder)
@@ -123,25 +123,25 @@ class Jail:
         regular file.
         """
         try:
-            with self._open(folders, path, make=False) as folder:
+            with self._open(folders, path, create=False) as folder:
                 try:
                     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 except OSError as error:
                     raise _refusal(path, error) from error
-        except Missing:
+        except FileMissing:
             return None
         if stat.S_ISLNK(status.st_mode):
-            raise Refused(f"{path} leads through a symbolic link, which this server does not follow")
+            raise FileRefused(f"{path} leads through a symbolic link, which this server does not follow")
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{path} is {_kind(status)}")
+            raise FileRefused(f"{path} is {_kind(status)}")
         return status.st_size
 
-    def _within_quota(self, growth: int, *, new: bool) -> None:
+    def _check_quota(self, growth: int, *, is_new: bool) -> None:
         files, total = _usage(self._root, 0)
-        if new and files >= self._quota.files:
-            raise Refused(f"the limit of {files:,} files is reached; overwrite an existing file instead")
+        if is_new and files >= self._quota.files:
+            raise FileRefused(f"the limit of {files:,} files is reached; overwrite an existing file instead")
         if growth > 0 and total + growth > self._quota.total_bytes:
-            raise Refused(
+            raise FileRefused(
                 f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this file adds {growth:,}; "
                 "shorten other files first"
             )
@@ -152,21 +152,21 @@ def parts(path: str) -> list[str]:
     not allowed.
     """
     if "\0" in path or path.startswith("/") or "\\" in path:
-        raise Refused(f"{path[:100]!r} is not a relative path such as notes/today.md")
+        raise FileRefused(f"{path[:100]!r} is not a relative path such as notes/today.md")
     names = [part for part in path.split("/") if part not in ("", ".")]
     if not names:
-        raise Refused(f"{path[:100]!r} is not the path of a file; give a path such as notes/today.md")
+        raise FileRefused(f"{path[:100]!r} is not the path of a file; give a path such as notes/today.md")
     if ".." in names:
-        raise Refused(f"{path[:100]!r} leaves the folder: .. is not allowed")
-    if len(names) > DEEPEST:
-        raise Refused(f"the path leads through more than {DEEPEST} folders")
+        raise FileRefused(f"{path[:100]!r} leaves the folder: .. is not allowed")
+    if len(names) > MAX_DEPTH:
+        raise FileRefused(f"the path leads through more than {MAX_DEPTH} folders")
     for part in names:
         if len(part.encode(errors="surrogateescape")) > LONGEST_NAME:
-            raise Refused(f"a name in the path has more than {LONGEST_NAME} bytes")
+            raise FileRefused(f"a name in the path has more than {LONGEST_NAME} bytes")
         if not part.isprintable():
-            raise Refused(f"{part[:100]!r} holds characters that cannot be shown")
+            raise FileRefused(f"{part[:100]!r} holds characters that cannot be shown")
         if part.startswith(_TEMPORARY_PREFIX):
-            raise Refused(f"names that begin with {_TEMPORARY_PREFIX} are reserved for temporary files")
+            raise FileRefused(f"names that begin with {_TEMPORARY_PREFIX} are reserved for temporary files")
     return names
 
 
@@ -205,15 +205,15 @@ def _walk(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 yield folder, entry
-            elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
+            elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
                 try:
-                    deeper = os.open(entry.name, _FOLDER, dir_fd=folder)
+                    subfolder = os.open(entry.name, _FOLDER_FLAGS, dir_fd=folder)
                 except OSError:  # replaced since it was listed
                     continue
                 try:
-                    yield from _walk(deeper, depth + 1)
+                    yield from _walk(subfolder, depth + 1)
                 finally:
-                    os.close(deeper)
+                    os.close(subfolder)
 
 
 def _usage(folder: int, depth: int) -> tuple[int, int]:
@@ -233,20 +233,20 @@ def _sweep(folder: int, depth: int) -> None:
             _remove(parent, entry.name)
 
 
-def _refusal(path: str, error: OSError, *, writing: bool = False) -> Refused:
+def _refusal(path: str, error: OSError, *, writing: bool = False) -> FileRefused:
     match error.errno:
         case errno.ENOENT if writing:
-            return Refused(
+            return FileRefused(
                 f"{path} was not written, because its folder was removed at the same time. Write it again. If the "
                 "whole folder of this server was removed, restart the server"
             )
         case errno.ENOENT:
-            return Missing(f"the file {path} does not exist")
+            return FileMissing(f"the file {path} does not exist")
         case errno.ELOOP:
-            return Refused(f"{path} leads through a symbolic link, which this server does not follow")
+            return FileRefused(f"{path} leads through a symbolic link, which this server does not follow")
         case errno.ENOTDIR:
-            return Refused(f"a part of {path} before its last is not a folder but a file or a link")
+            return FileRefused(f"a part of the path {path} is a file or a link where a folder is needed")
         case errno.ENOSPC | errno.EDQUOT:
-            return Refused(f"{path} was not written: the disk is full")
+            return FileRefused(f"{path} was not written: the disk is full")
         case _:
-            return Refused(f"{path} cannot be used: {os.strerror(error.errno or 0)}")
+            return FileRefused(f"{path} cannot be used: {os.strerror(error.errno or 0)}")

@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, Field
 
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
-from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fairlead_servers.file_io.jail import FileRefused, FolderQuota, Jail
 from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 
@@ -58,20 +58,20 @@ class Files:
     ) -> FileWritten:
         """Write a text file, and create the folders of its path. An existing file is replaced atomically."""
         try:
-            encoded = content.encode()
+            data = content.encode()
         except UnicodeEncodeError as error:
             raise ToolError("content has a lone surrogate, which cannot be encoded in UTF-8.") from error
         try:
-            created = self._jail.write(path, encoded)
-        except Refused as error:
+            created = self._jail.write(path, data)
+        except FileRefused as error:
             raise ToolError(f"{error}.") from error
-        return FileWritten(path=path, bytes=len(encoded), created=created)
+        return FileWritten(path=path, bytes=len(data), created=created)
 
     def read_file(self, path: Path_) -> FileRead:
         """Read a text file that was written before."""
         try:
             content = self._jail.read(path)
-        except Refused as error:
+        except FileRefused as error:
             raise ToolError(f"{error}.") from error
         try:
             return FileRead(path=path, bytes=len(content), content=content.decode())

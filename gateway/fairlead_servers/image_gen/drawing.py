@@ -90,12 +90,12 @@ def _hills(
 def _caption(picture: Image.Image, prompt: str, paper: tuple[int, int, int], ink: tuple[int, int, int]) -> None:
     width, height = picture.size
     words = " ".join(prompt.split())
-    short = words if len(words) <= MOST_CAPTION else words[: MOST_CAPTION - 1] + "…"
-    text = "\n".join(textwrap.wrap(short, 44))
+    caption = words if len(words) <= MOST_CAPTION else words[: MOST_CAPTION - 1] + "…"
+    text = "\n".join(textwrap.wrap(caption, 44))
     font = ImageFont.load_default(width / 32)
     draw = ImageDraw.Draw(picture)
     margin = width / 24
     _, top, _, bottom = draw.multiline_textbbox((0, 0), text, font=font)
-    begin = height - (bottom - top + margin)
-    draw.rectangle([0, begin, width, height], fill=paper)
-    draw.multiline_text((margin / 2, begin + margin / 2 - top), text, font=font, fill=ink)
+    top_edge = height - (bottom - top + margin)
+    draw.rectangle([0, top_edge, width, height], fill=paper)
+    draw.multiline_text((margin / 2, top_edge + margin / 2 - top), text, font=font, fill=ink)

@@ -39,7 +39,7 @@ class ImagesEndpoint:
             raise ValueError("not the URL of an API")
         self._url = f"{url.rstrip('/')}/images/generations"
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._fixed = {"n": 1, "size": size} | ({"model": model} if model else {})
+        self._body_members = {"n": 1, "size": size} | ({"model": model} if model else {})
         self._timeout_s = timeout_s
         # instead of the picture, a response may have a URL, at the endpoint's host or in the public web
         self._fetcher = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
@@ -51,7 +51,7 @@ class ImagesEndpoint:
                 asyncio.timeout(self._timeout_s),
                 httpx2.AsyncClient(timeout=None, follow_redirects=False) as client,
             ):
-                return _of_known_kind(await self._picture(await self._answer(client, prompt)))
+                return _with_media_type(await self._picture(await self._answer(client, prompt)))
         except TimeoutError as error:
             raise EndpointFailed(f"the images endpoint did not respond within {self._timeout_s:g} s") from error
         except FetchFailed as error:
@@ -62,19 +62,19 @@ class ImagesEndpoint:
             ) from error
 
     async def _answer(self, client: httpx2.AsyncClient, prompt: str) -> Any:
-        body = self._fixed | {"prompt": prompt}
+        body = self._body_members | {"prompt": prompt}
         if "gpt-image" not in str(
             body.get("model")
         ):  # these models always return base64, and reject the member `response_format`
             body["response_format"] = "b64_json"
         async with client.stream("POST", self._url, json=body, headers=self._headers) as response:
-            received = bytearray()
+            data = bytearray()
             async for part in response.aiter_bytes():
-                received += part
-                if len(received) > MOST_BYTES:
+                data += part
+                if len(data) > MOST_BYTES:
                     raise EndpointFailed(f"the images endpoint sent more than {MOST_BYTES:,} bytes")
         try:
-            answer = json.loads(received)
+            answer = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise EndpointFailed(f"the images endpoint returned status {response.status_code} without JSON") from error
         if response.status_code != 200:
@@ -87,21 +87,21 @@ class ImagesEndpoint:
     async def _picture(self, answer: Any) -> bytes:
         """Bytes of the first picture in a response. Raises EndpointFailed and FetchFailed."""
         try:
-            first = answer["data"][0]
-            if not first.get("b64_json") and isinstance(first.get("url"), str):
-                page = await self._fetcher.fetch(first["url"], accept="image/*")
+            item = answer["data"][0]
+            if not item.get("b64_json") and isinstance(item.get("url"), str):
+                page = await self._fetcher.fetch(item["url"], accept="image/*")
                 if page.status != 200 or page.cut:
                     reason = f"more than {MOST_BYTES:,} bytes" if page.cut else f"status {page.status}"
                     raise EndpointFailed(f"the URL from the images endpoint cannot be fetched: {reason}")
                 return page.body
-            return base64.b64decode(first["b64_json"], validate=True)
+            return base64.b64decode(item["b64_json"], validate=True)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, binascii.Error) as error:
             raise EndpointFailed("the images endpoint's response has no picture (data[0].b64_json or url)") from error
 
 
-def _of_known_kind(picture: bytes) -> tuple[bytes, str]:
+def _with_media_type(picture: bytes) -> tuple[bytes, str]:
     """A picture and its media type. Raises EndpointFailed."""
-    for begin, kind in _KINDS:
-        if re.match(begin, picture, re.DOTALL):
-            return picture, kind
+    for pattern, media_type in _KINDS:
+        if re.match(pattern, picture, re.DOTALL):
+            return picture, media_type
     raise EndpointFailed("the images endpoint's picture is neither PNG, JPEG nor WebP")

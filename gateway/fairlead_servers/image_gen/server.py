@@ -88,7 +88,7 @@ class ImageTool:
             except EndpointFailed as error:
                 raise ToolError(f"{error}.") from error
         source: Literal["endpoint", "drawn"] = "drawn" if self._endpoint is None else "endpoint"
-        generated = Generated(
+        metadata = Generated(
             prompt=prompt,
             style=style,
             source=source,
@@ -98,10 +98,10 @@ class ImageTool:
         )
         return CallToolResult(
             content=[
-                TextContent(type="text", text=generated.model_dump_json(indent=2)),
+                TextContent(type="text", text=metadata.model_dump_json(indent=2)),
                 ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type=kind),
             ],
-            structured_content=generated.model_dump(),
+            structured_content=metadata.model_dump(),
         )
 
     async def _draw(self, prompt: str, style: str) -> bytes:

@@ -13,7 +13,7 @@ ARGUMENTS: Final[dict[Program, tuple[str, ...]]] = {
     "mpv": ("--no-config", "--no-video", "--really-quiet", "--no-terminal", "--loop-file=inf", "--"),
     "ffplay": ("-nodisp", "-hide_banner", "-loglevel", "error", "-loop", "0", "-i"),
 }
-PATIENCE_S: Final = 3.0
+EXIT_TIMEOUT_S: Final = 3.0
 """Seconds that a player has to exit before it is killed."""
 
 
@@ -43,7 +43,7 @@ class Player:
         self._program = program
         self._on_exit = on_exit
         self._process: asyncio.subprocess.Process | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     async def play(self, file: Path) -> None:
@@ -62,7 +62,7 @@ class Player:
                 )
             except OSError as error:
                 raise PlayerFailed(f"{self.name} cannot be started: {error.strerror}") from error
-            self._watching = asyncio.create_task(self._watch(self._process))
+            self._watch_task = asyncio.create_task(self._watch(self._process))
 
     async def stop(self) -> None:
         """Stop the process, if one is running."""
@@ -73,12 +73,12 @@ class Player:
         process, self._process = self._process, None
         if process is None:
             return
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
         if process.returncode is None:
             process.terminate()
             try:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(EXIT_TIMEOUT_S):
                     await process.wait()
             except TimeoutError:
                 process.kill()

@@ -80,8 +80,8 @@ class Music:
         if not tracks:
             raise ToolError(f"there is no music for {mood!r}; moods: {', '.join(self._playlists.moods())}.")
         async with self._lock:
-            others = [track for track in tracks if track.title != self._state.track]
-            track = self._random.choice(others or tracks)
+            other_tracks = [track for track in tracks if track.title != self._state.track]
+            track = self._random.choice(other_tracks or tracks)
             state = MusicState(
                 playing=True,
                 mood=mood_key,

@@ -53,13 +53,13 @@ def read_rules(*folders: Path) -> dict[str, GameRule]:
     for path in rule_files(*folders):
         system = slug(path.parent.name)
         file_rules: dict[str, GameRule] = {}
-        uses: Counter[str] = Counter()
+        name_counts: Counter[str] = Counter()
         for record in _records(path):
-            name = first = slug(record.id or record.title)
-            uses[first] += 1
+            name = base_name = slug(record.id or record.title)
+            name_counts[base_name] += 1
             while name in file_rules:
-                name = f"{first}-{uses[first]}"
-                uses[first] += name in file_rules
+                name = f"{base_name}-{name_counts[base_name]}"
+                name_counts[base_name] += name in file_rules
             file_rules[name] = GameRule(f"{system}/{name}", system, record.title, record.text)
         rules.update({rule.id: rule for rule in file_rules.values()})
         if len(rules) > MOST_RULES:
@@ -79,8 +79,8 @@ def rule_files(*folders: Path) -> list[Path]:
 
 def slug(title: str) -> str:
     """Identifier made from a title: lower-case letters, digits and hyphens."""
-    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:80] or "rule"
+    ascii_title = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_title.lower()).strip("-")[:80] or "rule"
 
 
 def _records(path: Path) -> Iterator[RuleRecord]:
@@ -97,7 +97,7 @@ def _records(path: Path) -> Iterator[RuleRecord]:
             raise SettingError(sentence(f"the rules of {path}", error)) from error
         return
     headings = list(_HEADING.finditer(text))
-    for at, heading in enumerate(headings):
-        body = text[heading.end() : headings[at + 1].start() if at + 1 < len(headings) else None].strip()
+    for index, heading in enumerate(headings):
+        body = text[heading.end() : headings[index + 1].start() if index + 1 < len(headings) else None].strip()
         if body:
             yield RuleRecord(title=heading[1][:200], text=body)

@@ -31,7 +31,7 @@ class RuleIndex:
         self._folders = folders
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen = self._state()
+        self._file_state = self._state()
         """Modification time and size of each file that was read, to detect changes."""
         self._checked_at = clock()
         """Time of the last check for changes, by `clock`."""
@@ -74,9 +74,9 @@ class RuleIndex:
                 return
             self._checked_at = now
             state = self._state()
-            if state == self._seen:
+            if state == self._file_state:
                 return
-            self._seen = state
+            self._file_state = state
             try:
                 rules = read_rules(*self._folders)
             except SettingError as error:

@@ -93,8 +93,10 @@ class RulesLookup:
         if rule is None:
             system, _, name = id.rpartition("/")
             system = system if system in self._index.systems() else ""
-            near = [each.id for each in self._index.search(name, system, 3)] if any(map(str.isalnum, name)) else []
-            hint = f"; did you mean {' or '.join(near)}?" if near else "; search_rules returns ids."
+            similar_ids = (
+                [each.id for each in self._index.search(name, system, 3)] if any(map(str.isalnum, name)) else []
+            )
+            hint = f"; did you mean {' or '.join(similar_ids)}?" if similar_ids else "; search_rules returns ids."
             raise ToolError(f"rule {cut(id, 60)!r} does not exist{hint}")
         return RuleText(id=rule.id, system=rule.system, title=rule.title, text=cut(rule.text, MOST_TEXT))
 

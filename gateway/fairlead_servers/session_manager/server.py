@@ -22,7 +22,7 @@ from fairlead_servers.definition import ToolServer
 from fairlead_servers.tool import READS, LatencyDeclaration, tool
 from fairlead_tools.version import VERSION
 
-AROUND: Final = 2
+CONTEXT_TURNS: Final = 2
 """Turns before and after a matching turn."""
 
 
@@ -40,7 +40,7 @@ class SessionManager:
     def search_history(self, query: Query, limit: Limit = 5) -> TurnsFound:
         """Find passages of transcripts, each with the two turns before and after it."""
         with archive_errors():
-            return find_turns(self._archive, query, limit, AROUND)
+            return find_turns(self._archive, query, limit, CONTEXT_TURNS)
 
 
 def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:

@@ -53,7 +53,7 @@ class FileIndex:
             "CREATE VIRTUAL TABLE pages USING fts5(title, body, name UNINDEXED, tokenize='porter unicode61')"
         )
 
-    def search(self, query: str, most: int) -> list[PageHit]:
+    def search(self, query: str, limit: int) -> list[PageHit]:
         """Files that contain any word of the query, best match first."""
         words = _WORD.findall(query)[:_MOST_WORDS]
         if not words:
@@ -64,7 +64,7 @@ class FileIndex:
             rows = self._db.execute(
                 "SELECT title, name, snippet(pages, 1, '', '', '…', 30) FROM pages WHERE pages MATCH ? "
                 "ORDER BY bm25(pages, 4.0, 1.0), name LIMIT ?",
-                (expression, most),
+                (expression, limit),
             ).fetchall()
         return [PageHit(title, SCHEME + name, " ".join(snippet.split())) for title, name, snippet in rows]
 

@@ -13,30 +13,30 @@ from fairlead_servers.page import Page
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = ("text/", "application/json", "application/xml")
-_DECLARED: Final = re.compile(
+_ENCODING_DECLARATION: Final = re.compile(
     rb"""<meta\s[^>]{0,300}?charset\s{0,20}=[\s"']{0,20}([\w.:-]{1,40})|"""
     rb"""<\?xml\s[^>]{0,100}?encoding\s?=\s?["']([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
-_PRESCAN: Final = 1024
+_PRESCAN_BYTES: Final = 1024
 """Number of bytes at the beginning of a page that may declare its encoding (HTML, "prescan a byte stream")."""
 
 
-class Unreadable(Exception):
+class PageUnreadable(Exception):
     """A page without readable text. The message is a sentence without its full stop."""
 
 
-def readable(page: Page) -> tuple[str, str]:
+def extract_text(page: Page) -> tuple[str, str]:
     """Title and text of a page. The time is at most quadratic in the size. Raises Unreadable."""
     kind = _kind(page)
     if kind not in _HTML and not kind.startswith(_TEXT):
-        raise Unreadable(f"{page.url[:200]} has the type {kind[:60]}, which has no readable text")
+        raise PageUnreadable(f"{page.url[:200]} has the type {kind[:60]}, which has no readable text")
     text = decode(page)
     if kind not in _HTML:
         return "", text
     import trafilatura  # importing takes 0.2 s, and plain text does not need it
 
-    extracted = trafilatura.extract(
+    extracted_json = trafilatura.extract(
         text,
         url=page.url,
         output_format="json",
@@ -45,9 +45,9 @@ def readable(page: Page) -> tuple[str, str]:
         include_comments=False,
         favor_recall=True,
     )
-    if not extracted:
-        raise Unreadable(f"{page.url[:200]} has no readable text; scripts may generate it")
-    members = json.loads(extracted)
+    if not extracted_json:
+        raise PageUnreadable(f"{page.url[:200]} has no readable text; scripts may generate it")
+    members = json.loads(extracted_json)
     return str(members.get("title") or ""), str(members.get("text") or "")
 
 
@@ -58,10 +58,12 @@ def decode(page: Page) -> str:
     Only labels of the standard are accepted: some of Python's codecs can take hours (`punycode`).
     """
     kind = _kind(page)
-    declared = _DECLARED.search(page.body, 0, _PRESCAN) if kind in _HTML or kind.endswith("xml") else None
+    declaration = (
+        _ENCODING_DECLARATION.search(page.body, 0, _PRESCAN_BYTES) if kind in _HTML or kind.endswith("xml") else None
+    )
     encoding = webencodings.lookup(page.charset or "")
-    if encoding is None and declared is not None:
-        encoding = webencodings.lookup((declared[1] or declared[2]).decode("ascii", "replace"))
+    if encoding is None and declaration is not None:
+        encoding = webencodings.lookup((declaration[1] or declaration[2]).decode("ascii", "replace"))
         if encoding is not None and encoding.name.startswith("utf-16"):
             encoding = webencodings.UTF8  # the declaration was readable as ASCII, so it is not UTF-16
     if encoding is None:
@@ -88,12 +90,12 @@ def shorten(text: str, characters: int) -> tuple[str, bool]:
     limit."""
     if len(text) <= characters:
         return text, False
-    cut = text[:characters]
+    beginning = text[:characters]
     for end in ("\n", ". ", " "):
-        at = cut.rfind(end)
-        if at > characters * 0.8:
-            return cut[: at + len(end.rstrip())].rstrip(), True
-    return cut, True
+        position = beginning.rfind(end)
+        if position > characters * 0.8:
+            return beginning[: position + len(end.rstrip())].rstrip(), True
+    return beginning, True
 
 
 def work(encoded: bytes) -> bytes:
@@ -104,9 +106,9 @@ def work(encoded: bytes) -> bytes:
     members = json.loads(head)
     characters = members.pop("characters")
     try:
-        title, text = readable(Page(**members, body=body))
+        title, text = extract_text(Page(**members, body=body))
         text, cut = shorten(text, characters)
         answer = {"title": title[:characters], "text": text, "cut": cut}
-    except Unreadable as error:
+    except PageUnreadable as error:
         answer = {"unreadable": str(error)}
     return json.dumps(answer).encode()

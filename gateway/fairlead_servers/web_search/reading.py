@@ -7,7 +7,7 @@ import json
 from fairlead_mcp.limited_process import WorkFailed
 from fairlead_servers.limited_process import ProcessSlot
 from fairlead_servers.page import Page
-from fairlead_servers.web_search.page_text import Unreadable
+from fairlead_servers.web_search.page_text import PageUnreadable
 
 _WORK = "fairlead_servers.web_search.page_text"
 
@@ -30,7 +30,7 @@ async def extract_in_child(page: Page, slot: ProcessSlot, characters: int, secon
     try:
         answer = json.loads(await slot.run(_WORK, [head.encode(), b"\n", page.body], seconds))
     except WorkFailed as error:
-        raise Unreadable(f"{page.url[:200]} cannot be read: its reader {error}") from error
+        raise PageUnreadable(f"{page.url[:200]} cannot be read: its reader {error}") from error
     if "unreadable" in answer:
-        raise Unreadable(answer["unreadable"])
+        raise PageUnreadable(answer["unreadable"])
     return answer["title"], answer["text"], answer["cut"]

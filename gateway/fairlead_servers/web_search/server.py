@@ -19,7 +19,7 @@ from fairlead_servers.limited_process import ProcessSlots, SlotsTaken
 from fairlead_servers.page import Page
 from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool
 from fairlead_servers.web_search.index import SCHEME, FileIndex
-from fairlead_servers.web_search.page_text import Unreadable
+from fairlead_servers.web_search.page_text import PageUnreadable
 from fairlead_servers.web_search.reading import extract_in_child
 from fairlead_tools.version import VERSION
 
@@ -132,7 +132,7 @@ class WebSearch:
                 )
         except SlotsTaken as error:
             raise ToolError(f"{url[:200]} was not fetched: {error}.") from error
-        except (FetchFailed, Unreadable) as error:
+        except (FetchFailed, PageUnreadable) as error:
             raise ToolError(f"{error}.") from error
         return PageText(url=page.url, title=(indexed_title or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
@@ -174,12 +174,12 @@ def _results(page: Page) -> list[WebResult]:
 
 def open_server(folder: Path, settings: SearchSettings) -> MCPServer[Any]:
     """Open the server, with a search engine or with the files in `pages`. Raises SettingError."""
-    allowed = [entry.strip() for entry in settings.allow.split(",") if entry.strip()]
+    allowed_hosts = [entry.strip() for entry in settings.allow.split(",") if entry.strip()]
     engine = None
     if settings.pages is not None and not settings.pages.is_dir():
         raise SettingError(f"pages is {settings.pages}, which is not a folder; give a folder of files to search")
     try:
-        web = Fetcher(allowed=allowed, most_bytes=settings.page_bytes, timeout_s=settings.timeout_s)
+        web = Fetcher(allowed=allowed_hosts, most_bytes=settings.page_bytes, timeout_s=settings.timeout_s)
         if settings.engine is not None:
             host = host_of(settings.engine)
             if host is None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_search.bm25_index import Bm25Index
-from fairlead_search.embedding import NEEDED_ON_DISK, missing_modules
+from fairlead_search.embedding import DISK_MODULES, missing_modules
 from fairlead_search.index_interfaces import MemoryBackend, SearchBackend
 from fairlead_search.indexed_tool import IndexedTool, record
 from rig.definitions import definition
@@ -75,7 +75,7 @@ def backends() -> Iterator[dict[str, SearchBackend]]:
     if missing_modules():
         yield {}
         return
-    if missing_modules(NEEDED_ON_DISK):
+    if missing_modules(DISK_MODULES):
         yield {BOTH: MemoryBackend()}
         return
     from fairlead_search.lance_index import LanceBackend
@@ -117,7 +117,7 @@ def quality(labelled: LabelledSet, report: Report) -> None:
     if BOTH not in figures:
         report.notes.append(f"no vectors were measured: {', '.join(missing_modules())} is not installed")
     elif ON_DISK not in figures:
-        report.notes.append(f"no LanceDB was measured: {', '.join(missing_modules(NEEDED_ON_DISK))} is not installed")
+        report.notes.append(f"no LanceDB was measured: {', '.join(missing_modules(DISK_MODULES))} is not installed")
     else:
         disk, memory = (mean(figures[name].values())["nDCG@10"] for name in (ON_DISK, BOTH))
         what = f"nDCG@10 in LanceDB beside memory's, {labelled.name}"
@@ -188,7 +188,7 @@ def swapped(index: Bm25Index, new: IndexedTool) -> None:
 def speeds(report: Report, settings: Settings) -> None:
     """Rows of each size and ranking, and the goals for them."""
     for (count, name), most in QUERY_MS.items():
-        if (name != OURS and missing_modules()) or (name == ON_DISK and missing_modules(NEEDED_ON_DISK)):
+        if (name != OURS and missing_modules()) or (name == ON_DISK and missing_modules(DISK_MODULES)):
             continue
         row = speed(name, count, settings)
         report.rows.append(row)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.meta import ServerKey
-from fairlead_search.embedding import NEEDED_ON_DISK, missing_modules
+from fairlead_search.embedding import DISK_MODULES, missing_modules
 from gateway.conversions import SECONDS, WARMUP, WINDOWS
 from gateway.gateways import VERSIONS, catalog, entry, gateway_over, start_upstream
 from rig.definitions import definition
@@ -115,5 +115,5 @@ def beside(report: Report, settings: Settings) -> None:
     """Rows of each installed vector store. Raises Unmeasurable."""
     if missing_modules():
         raise Unmeasurable(f"{', '.join(missing_modules())} is not installed, so that nothing is indexed by vectors")
-    for where in ("memory", *(() if missing_modules(NEEDED_ON_DISK) else ("LanceDB",))):
+    for where in ("memory", *(() if missing_modules(DISK_MODULES) else ("LanceDB",))):
         measured(where, settings, report)

@@ -37,10 +37,10 @@ class ProbeResult:
 
     outcome: ProbeOutcome
     sample: AttemptOutcome | None = None
-    """None if the arguments of the probe may have caused the error."""
+    """None if the probe is not a measurement of the tool: for instance, its arguments may have caused the error."""
     duration_ms: float = 0.0
-    lost: McpError | None = None
-    """The error, if the connection was lost during the probe."""
+    connection_error: McpError | None = None
+    """The error by which the connection was lost during the probe; None if it was not lost."""
 
 
 class _ToolResult(msgspec.Struct, rename="camel"):
@@ -72,12 +72,12 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
     """
     began = clock()
     try:
-        raw = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
+        raw_result = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
     except McpError as error:
         return _failure(probe, error, (clock() - began) * 1000)
     duration_ms = (clock() - began) * 1000
     try:
-        problem = _problem(raw)
+        problem = _problem(raw_result)
     except msgspec.DecodeError:
         return _unreadable("the tool's result is not an object", duration_ms)
     if problem:
@@ -92,10 +92,10 @@ def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeR
         return ProbeResult(ProbeOutcome(None, duration_ms, problem), AttemptOutcome.BAD, duration_ms, error)
     if isinstance(error, ProtocolError):
         return _unreadable(problem, duration_ms)
-    bad = isinstance(error, TransportError)
-    bad |= isinstance(error, HttpRefused) and error.status >= 500
-    bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
-    outcome = AttemptOutcome.BAD if bad else None
+    counts_as_bad = isinstance(error, TransportError)
+    counts_as_bad |= isinstance(error, HttpRefused) and error.status >= 500
+    counts_as_bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.declared
+    outcome = AttemptOutcome.BAD if counts_as_bad else None
     return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 
@@ -105,9 +105,9 @@ def _unreadable(problem: str, duration_ms: float) -> ProbeResult:
     return ProbeResult(ProbeOutcome(outcome, duration_ms, problem), outcome, duration_ms)
 
 
-def _problem(raw: Raw) -> str:
+def _problem(raw_result: Raw) -> str:
     """Why a result is not a measurement of the tool; empty if it is one. Raises msgspec.DecodeError."""
-    result = _decode(raw)
+    result = _decode(raw_result)
     if result.result_type != "complete":
         return f"the tool answered with resultType {str(result.result_type)[:_MESSAGE_LIMIT]!r}"
     if not result.is_error:

@@ -37,7 +37,7 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 """Value by format. Names and addresses are from the ranges reserved for documentation."""
-_MERGED: Final = ("required", "allOf")
+_CONCATENATED_KEYWORDS: Final = ("required", "allOf")
 _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
@@ -59,17 +59,17 @@ def minimal_arguments(schema: Any) -> dict[str, Any]:
         )
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         raise Unsatisfied(f"not a usable schema: {str(error).splitlines()[0][:200]}") from error
-    why = "no generated arguments satisfy its schema"
+    reason = "no generated arguments satisfy its schema"
     for choice in range(MAX_CANDIDATES):
         try:
             candidate = _Generator(schema, choice).value({"type": "object", **schema}, MAX_DEPTH)
             if isinstance(candidate, dict) and validator.is_valid(candidate):
                 return candidate
         except Unsatisfied as error:
-            why = str(error)
+            reason = str(error)
         except (ArithmeticError, TypeError, ValueError, RecursionError):
             continue  # a keyword has a value of an unexpected shape or size
-    raise Unsatisfied(why)
+    raise Unsatisfied(reason)
 
 
 class _Generator:
@@ -87,30 +87,32 @@ class _Generator:
             return _TEXTS[0]
         if levels <= 0:
             raise Unsatisfied(f"the required members are nested more than {MAX_DEPTH} deep")
-        resolved = self._resolve(schema, levels)
-        named_values = list(_named_values(resolved))
+        resolved_schema = self._resolve(schema, levels)
+        named_values = list(_named_values(resolved_schema))
         if self._choice < len(named_values):
             return named_values[self._choice]
-        branches = resolved.get("oneOf") or resolved.get("anyOf")
+        branches = resolved_schema.get("oneOf") or resolved_schema.get("anyOf")
         if isinstance(branches, list) and branches:
-            rest = {name: value for name, value in resolved.items() if name not in ("oneOf", "anyOf")}
+            base_schema = {name: value for name, value in resolved_schema.items() if name not in ("oneOf", "anyOf")}
             branch = branches[min(self._choice, len(branches) - 1)]
-            return self.value(_merge(rest, branch) if isinstance(branch, Mapping) else rest, levels - 1)
-        return named_values[-1] if named_values and "enum" in resolved else self._by_type(resolved, levels)
+            return self.value(_merge(base_schema, branch) if isinstance(branch, Mapping) else base_schema, levels - 1)
+        return (
+            named_values[-1] if named_values and "enum" in resolved_schema else self._by_type(resolved_schema, levels)
+        )
 
     def _resolve(self, schema: Schema, levels: int) -> dict[str, Any]:
         """The schema merged with its `$ref` target and its `allOf` parts. Raises Unsatisfied for circular
         references.
         """
-        resolved = dict(schema)
+        resolved_schema = dict(schema)
         for _ in range(levels):
-            reference, parts = resolved.pop("$ref", None), resolved.pop("allOf", None)
+            reference, parts = resolved_schema.pop("$ref", None), resolved_schema.pop("allOf", None)
             if not isinstance(reference, str) and not isinstance(parts, list):
-                return resolved
+                return resolved_schema
             if isinstance(reference, str):
-                resolved = _merge(self._target_of(reference), resolved)
+                resolved_schema = _merge(self._target_of(reference), resolved_schema)
             for part in parts if isinstance(parts, list) else ():
-                resolved = _merge(resolved, part) if isinstance(part, Mapping) else resolved
+                resolved_schema = _merge(resolved_schema, part) if isinstance(part, Mapping) else resolved_schema
         raise Unsatisfied("the references of the schema are circular")
 
     def _target_of(self, reference: str) -> Schema:
@@ -128,8 +130,10 @@ class _Generator:
         return target if isinstance(target, Mapping) else {}
 
     def _by_type(self, schema: Schema, levels: int) -> Any:
-        declared = schema.get("type")
-        types = [declared] if isinstance(declared, str) else [name for name in declared or () if name in _TYPES]
+        type_keyword = schema.get("type")
+        types = (
+            [type_keyword] if isinstance(type_keyword, str) else [name for name in type_keyword or () if name in _TYPES]
+        )
         kind = types[min(self._choice, len(types) - 1)] if types else _guess_type(schema)
         match kind:
             case "string":
@@ -149,24 +153,24 @@ class _Generator:
     def _members(self, schema: Schema, levels: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
         schemas = properties if isinstance(properties, Mapping) else {}
-        others = schema.get("additionalProperties", True)
+        other_schema = schema.get("additionalProperties", True)
         names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
         optional_count = max(0, _count(schema.get("minProperties"), 0) - len(set(names)))
         names += [name for name in schemas if name not in names][:optional_count]
-        return {name: self.value(schemas.get(name, others), levels - 1) for name in dict.fromkeys(names)}
+        return {name: self.value(schemas.get(name, other_schema), levels - 1) for name in dict.fromkeys(names)}
 
     def _items(self, schema: Schema, levels: int) -> list[Any]:
-        least = schema.get("minItems", 0)
-        count = int(least) if isinstance(least, int | float) else 0
+        min_items = schema.get("minItems", 0)
+        count = int(min_items) if isinstance(min_items, int | float) else 0
         if count > MAX_LENGTH:
             raise Unsatisfied(f"the schema requires an array of {count} items")
         prefix = schema.get("prefixItems")
         prefix = prefix if isinstance(prefix, list) else []
-        rest = schema.get("items", True)
-        step = 1 if schema.get("uniqueItems") else 0  # another choice generates another value
-        generators = [_Generator(self._root, self._choice + n * step) for n in range(count)]
+        rest_schema = schema.get("items", True)
+        choice_step = 1 if schema.get("uniqueItems") else 0  # another choice generates another value
+        generators = [_Generator(self._root, self._choice + n * choice_step) for n in range(count)]
         return [
-            generator.value(prefix[n] if n < len(prefix) else rest, levels - 1)
+            generator.value(prefix[n] if n < len(prefix) else rest_schema, levels - 1)
             for n, generator in enumerate(generators)
         ]
 
@@ -175,10 +179,12 @@ class _Generator:
         if isinstance(format_, str) and format_ in _FORMATS and self._choice == 0:
             return _FORMATS[format_]
         text = _TEXTS[self._choice % len(_TEXTS)]
-        least, most = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), MAX_LENGTH)
-        if least > MAX_LENGTH:
-            raise Unsatisfied(f"the schema requires a string of {least} characters; a probe sends at most {MAX_LENGTH}")
-        return (text + "x" * (least - len(text)))[: max(most, least)]
+        min_length, max_length = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), MAX_LENGTH)
+        if min_length > MAX_LENGTH:
+            raise Unsatisfied(
+                f"the schema requires a string of {min_length} characters; a probe sends at most {MAX_LENGTH}"
+            )
+        return (text + "x" * (min_length - len(text)))[: max(max_length, min_length)]
 
     def _number(self, schema: Schema, *, integral: bool) -> int | float:
         low, high = _bounds(schema)
@@ -186,8 +192,8 @@ class _Generator:
         unit = step if isinstance(step, int | float) and step > 0 else 1
         if not integral and step is None and self._choice > 1 and math.isfinite(low) and math.isfinite(high):
             return (low + high) / 2
-        wanted = min(max(low, 0 if self._choice == 1 else 1), high)
-        number = math.ceil(wanted / unit - 1e-9) * unit
+        target = min(max(low, 0 if self._choice == 1 else 1), high)
+        number = math.ceil(target / unit - 1e-9) * unit
         if number > high:
             number = math.floor(high / unit + 1e-9) * unit
         if integral or float(number).is_integer():
@@ -206,18 +212,18 @@ def _named_values(schema: Schema) -> Iterator[Any]:
         yield schema["default"]
 
 
-def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
-    """Merge two schemas; for keywords that cannot be combined, `other` wins."""
-    merged = {**schema, **other}
+def _merge(schema: Schema, other_schema: Schema) -> dict[str, Any]:
+    """Merge two schemas; for keywords that cannot be combined, `other_schema` wins."""
+    merged_schema = {**schema, **other_schema}
     for name in ("properties", "$defs", "definitions"):
-        both = [side[name] for side in (schema, other) if isinstance(side.get(name), Mapping)]
-        if len(both) > 1:
-            merged[name] = {**both[0], **both[1]}
-    for name in _MERGED:
-        lists = [side[name] for side in (schema, other) if isinstance(side.get(name), list)]
+        values = [side[name] for side in (schema, other_schema) if isinstance(side.get(name), Mapping)]
+        if len(values) > 1:
+            merged_schema[name] = {**values[0], **values[1]}
+    for name in _CONCATENATED_KEYWORDS:
+        lists = [side[name] for side in (schema, other_schema) if isinstance(side.get(name), list)]
         if len(lists) > 1:
-            merged[name] = [*lists[0], *lists[1]]
-    return merged
+            merged_schema[name] = [*lists[0], *lists[1]]
+    return merged_schema
 
 
 def _guess_type(schema: Schema) -> str:
@@ -239,11 +245,15 @@ def _bounds(schema: Schema) -> tuple[float, float]:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     unit = number_of("multipleOf") or 1
-    above, below = number_of("exclusiveMinimum"), number_of("exclusiveMaximum")
-    if above is not None and below is not None and below - above <= unit:
-        return above, below
-    lows = [number_of("minimum"), None if above is None else _next_multiple(above, unit)]
-    highs = [number_of("maximum"), None if below is None else -_next_multiple(-below, unit)]
+    exclusive_minimum, exclusive_maximum = number_of("exclusiveMinimum"), number_of("exclusiveMaximum")
+    if (
+        exclusive_minimum is not None
+        and exclusive_maximum is not None
+        and exclusive_maximum - exclusive_minimum <= unit
+    ):
+        return exclusive_minimum, exclusive_maximum
+    lows = [number_of("minimum"), None if exclusive_minimum is None else _next_multiple(exclusive_minimum, unit)]
+    highs = [number_of("maximum"), None if exclusive_maximum is None else -_next_multiple(-exclusive_maximum, unit)]
     return (
         max((low for low in lows if low is not None), default=-math.inf),
         min((high for high in highs if high is not None), default=math.inf),

@@ -17,7 +17,7 @@ from fairlead_api.documents.oauth import CLIENT_CREDENTIALS
 from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
-LONGEST_S: Final = 60.0
+MAX_TIMEOUT_S: Final = 60.0
 """Maximum timeout in seconds of one probe."""
 
 
@@ -39,7 +39,7 @@ class ProbePlan:
     """All probes of one server, sorted by tool name."""
 
     probes: tuple[PlannedProbe, ...] = ()
-    refused: tuple[str, ...] = ()
+    tools_without_arguments: tuple[str, ...] = ()
     """Tools that are not probed because no arguments can be generated."""
     policy: ProbePolicy = "Declared"
     """The policy that applies to the server."""
@@ -78,12 +78,12 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
         return ProbePlan(policy=policy)
     if catalog.api is not None:  # probes are calls over MCP, which an HTTP API does not speak
         return ProbePlan(policy=policy)
-    listing = server.spec.discovery.auth
+    discovery_auth = server.spec.discovery.auth
     needs_user_token = catalog.oauth is not None and catalog.oauth.grant != CLIENT_CREDENTIALS
-    if needs_user_token and (listing is None or listing.first_grant):
+    if needs_user_token and (discovery_auth is None or discovery_auth.first_grant):
         return ProbePlan(policy=policy, lacks_user_token=True)
     server_timeout = server.spec.limits.timeout.seconds
-    probes, refused = [], []
+    probes, tools_without_arguments = [], []
     for entry in catalog.tools:
         if not entry.enabled or entry.requires:  # a probe declares no client capability
             continue
@@ -92,15 +92,15 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
         try:
             arguments = _arguments(entry, by_annotations=policy == "ReadOnly" and catalog.trust_annotations)
         except Unsatisfied:
-            refused.append(entry.name)
+            tools_without_arguments.append(entry.name)
             continue
         if arguments is not None:
-            declared = entry.probe_arguments is not None
+            are_declared = entry.probe_arguments is not None
             if entry.shape is not None:
                 arguments = {**arguments, **entry.shape.values}
             timeout = _timeout(entry, server_timeout)
-            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), declared, timeout))
-    return ProbePlan(tuple(probes), tuple(refused), policy)
+            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), are_declared, timeout))
+    return ProbePlan(tuple(probes), tuple(tools_without_arguments), policy)
 
 
 def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | None:
@@ -122,8 +122,8 @@ def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | No
 
 
 def _timeout(entry: ToolEntry, server_timeout: float) -> float:
-    """Timeout of a probe in seconds: the shortest of `LONGEST_S`, the server's timeout, and the tool's declared maximum
-    duration.
+    """Timeout of a probe in seconds: the shortest of `MAX_TIMEOUT_S`, the server's timeout, and the tool's declared
+    maximum duration.
     """
     declared_ms = entry.latency.max_duration_ms if entry.latency is not None else None
-    return min(LONGEST_S, server_timeout, LONGEST_S if declared_ms is None else declared_ms / 1000)
+    return min(MAX_TIMEOUT_S, server_timeout, MAX_TIMEOUT_S if declared_ms is None else declared_ms / 1000)

@@ -128,8 +128,8 @@ class _Dependencies:
     def skip_for(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
         """Skip a probe for `seconds`."""
         now = self.monotonic()
-        for past in [tool for tool, until in self.skipped_until.items() if until <= now]:
-            del self.skipped_until[past]
+        for past_key in [probe_key for probe_key, until in self.skipped_until.items() if until <= now]:
+            del self.skipped_until[past_key]
         self.skipped_until[key, probe] = now + seconds
 
 
@@ -152,7 +152,7 @@ class Prober:
     ) -> None:
         """`wall` returns seconds since the epoch, for the time of each sample."""
         clocks = clocks or Clocks()
-        self._shared = _Dependencies(
+        self._dependencies = _Dependencies(
             connector, observer, on_condition_change, on_outcome, clocks.monotonic, wall, clocks.rng
         )
         self._servers: dict[ServerKey, _ProbedServer] = {}
@@ -166,9 +166,9 @@ class Prober:
         if current is not None and current.probe_set == probe_set:
             return
         self.drop(key)
-        budget = self._shared.budget(key, self._servers)
+        budget = self._dependencies.budget(key, self._servers)
         self._servers[key] = _ProbedServer(
-            self._shared, key, probe_set, credential, budget, current.task if current else None
+            self._dependencies, key, probe_set, credential, budget, current.task if current else None
         )
 
     def drop(self, key: ServerKey) -> None:
@@ -201,25 +201,25 @@ class _ProbedServer:
 
     def __init__(
         self,
-        shared: _Dependencies,
+        dependencies: _Dependencies,
         key: ServerKey,
         probe_set: ProbeSet,
         credential: Credential | None,
         budget: ProbeBudget,
-        previous: asyncio.Task[None] | None,
+        previous_task: asyncio.Task[None] | None,
     ) -> None:
-        """`previous` is the server's previous task. It is awaited first, so that its last probe is in the budget."""
+        """`previous_task` of the server is awaited first, so that its last probe is in the budget."""
         self._mask = Mask(credential)
         self.probe_set = probe_set
         self.tiers_changed = asyncio.Event()
-        self._shared = shared
+        self._dependencies = dependencies
         self._key = key
-        jitter = 1 + 0.1 * (shared.rng.random() - 0.5)
+        jitter = 1 + 0.1 * (dependencies.rng.random() - 0.5)
         self._budget = budget
         self.schedule = ProbeSchedule(
             probe_set.plan,
             probe_set.interval * jitter,
-            shared.monotonic(),
+            dependencies.monotonic(),
             samples=probe_set.samples,
             budget=self._budget,
         )
@@ -227,25 +227,26 @@ class _ProbedServer:
         self._measured_tools: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
         if probe_set.plan.probes:
-            self.task = asyncio.create_task(self._run(credential, previous), name=f"probes of {key}")
+            self.task = asyncio.create_task(self._run(credential, previous_task), name=f"probes of {key}")
 
     def close(self) -> None:
-        """Cancel the probes. The server's hidden tools are no longer measured, so they return to tiers by trial."""
-
+        """Cancel the probes, and report that none of the server's hidden tools is probed any more."""
         if self.task is not None:
             self.task.cancel()
-            self._shared.observer.take_probed_tools(self._key, ())
+            self._dependencies.observer.take_probed_tools(self._key, ())
 
-    async def _run(self, credential: Credential | None, previous: asyncio.Task[None] | None) -> None:
+    async def _run(self, credential: Credential | None, previous_task: asyncio.Task[None] | None) -> None:
         """Run the due probes, over one session at a time, until cancelled; retry after failures."""
-        if previous is not None:
-            await asyncio.wait((previous,))
+        if previous_task is not None:
+            await asyncio.wait((previous_task,))
         failures = 0
         while True:
             while (delay := self._due_in()) > 0:
                 await self._wait(delay)
             try:
-                async with self._shared.connector.session(self._key, self.probe_set.endpoint, credential) as session:
+                async with self._dependencies.connector.session(
+                    self._key, self.probe_set.endpoint, credential
+                ) as session:
                     await self._run_due_probes(session)
                 failures = 0
                 continue
@@ -254,10 +255,12 @@ class _ProbedServer:
             except Exception:
                 logger.exception("the probes of %s failed unexpectedly and will be retried", self._key)
             failures += 1
-            await asyncio.sleep(self._shared.retry.delay(failures, self._shared.rng))
+            await asyncio.sleep(self._dependencies.retry.delay(failures, self._dependencies.rng))
 
     def _due_in(self) -> float:
-        return self.schedule.due_in(self._shared.observer.hidden_limits_ms(self._key), self._shared.monotonic())
+        return self.schedule.due_in(
+            self._dependencies.observer.hidden_limits_ms(self._key), self._dependencies.monotonic()
+        )
 
     async def _wait(self, seconds: float) -> None:
         """Wait for `seconds`, at most `RECHECK_S`, or until a tool of the server has left a tier or returned."""
@@ -274,7 +277,7 @@ class _ProbedServer:
             if delay > 0:
                 await self._wait(delay)
                 continue
-            now = self._shared.monotonic()
+            now = self._dependencies.monotonic()
             if (probe := self.schedule.next_in_round(now)) is not None:
                 await self._probe_in_round(session, probe)
             elif (probe := self.schedule.next_hidden(now)) is not None:
@@ -282,24 +285,24 @@ class _ProbedServer:
 
     async def _probe_in_round(self, session: McpSession, probe: PlannedProbe) -> None:
         """Run the next probe of the round, unless the connection was lost during its last run."""
-        if self._shared.is_skipped(self._key, probe):
+        if self._dependencies.is_skipped(self._key, probe):
             result, skip_rest = ProbeResult(ProbeOutcome(None, problem=SKIPPED_MESSAGE)), True
         else:
             result = await self._probe(session, probe)
-            skip_rest = result.lost is not None
-        self.schedule.take_outcome(probe, result.outcome, self._shared.monotonic(), skip_rest=skip_rest)
+            skip_rest = result.connection_error is not None
+        self.schedule.take_outcome(probe, result.outcome, self._dependencies.monotonic(), skip_rest=skip_rest)
         self._report_changes()
-        if result.lost is not None:
-            raise result.lost
+        if result.connection_error is not None:
+            raise result.connection_error
 
     async def _probe_hidden(self, session: McpSession, probe: PlannedProbe) -> None:
         """Probe a tool that a tier hides, so that it can return to the tier."""
-        limit_ms = self._shared.observer.hidden_limits_ms(self._key).get(probe.tool, 0.0)
+        limit_ms = self._dependencies.observer.hidden_limits_ms(self._key).get(probe.tool, 0.0)
         result = await self._probe(session, probe)
-        self.schedule.take_hidden_outcome(probe, result.outcome, limit_ms, self._shared.monotonic())
+        self.schedule.take_hidden_outcome(probe, result.outcome, limit_ms, self._dependencies.monotonic())
         self._report_changes()
-        if result.lost is not None:
-            raise result.lost
+        if result.connection_error is not None:
+            raise result.connection_error
 
     def _report_changes(self) -> None:
         """Report the measured tools and the verdict if they changed; report nothing before each tool was probed."""
@@ -308,36 +311,38 @@ class _ProbedServer:
             return
         if self._measured_tools != self.schedule.measured_tools:
             self._measured_tools = self.schedule.measured_tools
-            self._shared.observer.take_probed_tools(self._key, self._measured_tools)
+            self._dependencies.observer.take_probed_tools(self._key, self._measured_tools)
         if self._reported_verdict != verdict:
             self._reported_verdict = verdict
-            self._shared.on_condition_change(self._key)
+            self._dependencies.on_condition_change(self._key)
 
     async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeResult:
         """Measure one round trip without a tool call, then one call of the tool."""
-        shared = self._shared
+        dependencies = self._dependencies
         await asyncio.sleep(self.probe_set.gap)
-        async with Slot(shared.slots):
+        async with Slot(dependencies.slots):
             try:
-                self.schedule.take_round_trip(await round_trip(session, shared.monotonic))
+                self.schedule.take_round_trip(await round_trip(session, dependencies.monotonic))
             except McpError as error:
-                shared.on_outcome(None)
-                return ProbeResult(ProbeOutcome(None, problem=self._mask.text(str(error))), lost=error)
-            began = shared.monotonic()
+                dependencies.on_outcome(None)
+                return ProbeResult(ProbeOutcome(None, problem=self._mask.text(str(error))), connection_error=error)
+            began = dependencies.monotonic()
             self._budget.begin(probe.tool)
             try:
-                result = await call(session, probe, shared.monotonic)
+                result = await call(session, probe, dependencies.monotonic)
             finally:  # a cancelled probe counts against the budget too
-                self._budget.spend(probe.tool, began, shared.monotonic() - began)
-            masked = self._mask.text(result.outcome.problem)
-            result = replace(result, outcome=replace(result.outcome, problem=masked))
-        shared.probes += 1
-        shared.on_outcome(result.sample)
+                self._budget.spend(probe.tool, began, dependencies.monotonic() - began)
+            masked_problem = self._mask.text(result.outcome.problem)
+            result = replace(result, outcome=replace(result.outcome, problem=masked_problem))
+        dependencies.probes += 1
+        dependencies.on_outcome(result.sample)
         if result.sample is not None:
-            sample = Sample(f"probe:{shared.probes}", shared.wall(), result.duration_ms, result.sample, probe=True)
-            shared.observer.take_probe(self._key, probe.tool, sample)
+            sample = Sample(
+                f"probe:{dependencies.probes}", dependencies.wall(), result.duration_ms, result.sample, probe=True
+            )
+            dependencies.observer.take_probe(self._key, probe.tool, sample)
         if self.schedule.round_trip_ms is not None:
-            shared.observer.take_round_trip(self._key, self.schedule.round_trip_ms)
-        if isinstance(result.lost, ConnectionLost):
-            shared.skip_for(self._key, probe, self.probe_set.interval)
+            dependencies.observer.take_round_trip(self._key, self.schedule.round_trip_ms)
+        if isinstance(result.connection_error, ConnectionLost):
+            dependencies.skip_for(self._key, probe, self.probe_set.interval)
         return result

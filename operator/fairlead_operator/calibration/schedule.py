@@ -41,8 +41,8 @@ _NO_PROBES: Final[Mapping[str, str]] = {
 }
 """Message about a server without probes, by policy."""
 _NEEDS_USER: Final = (
-    "no tool is probed, because calls need the token of a user (spec.auth): to probe tools with a credential of their "
-    "own, set spec.discovery.auth"
+    "no tool is probed, because calls need the token of a user (spec.auth): to probe tools with a separate "
+    "credential, set spec.discovery.auth"
 )
 MAX_FAILURES: Final = 2
 """Number of consecutive unsuccessful probes after which a tool's remaining probes of the round are skipped."""
@@ -52,7 +52,7 @@ MAX_FAILURES: Final = 2
 class ProbeOutcome:
     """Outcome of one probe."""
 
-    measured: AttemptOutcome | None
+    attempt_outcome: AttemptOutcome | None
     """None if the probe is not a measurement of the tool."""
     duration_ms: float = 0.0
     problem: str = ""
@@ -63,7 +63,7 @@ class ProbeOutcome:
 class _PendingProbes:
     """The remaining probes of one tool in the round."""
 
-    left: int
+    probes_left: int
     failures: int = 0
     """Number of unsuccessful probes since the last successful one."""
     outcome: ProbeOutcome | None = None
@@ -71,9 +71,9 @@ class _PendingProbes:
 
     def take(self, outcome: ProbeOutcome) -> ProbeOutcome:
         """Count a probe; return the tool's outcome for the round so far."""
-        self.left -= 1
+        self.probes_left -= 1
         self.failures = self.failures + 1 if outcome.problem else 0
-        if self.outcome is None or self.outcome.measured is None or outcome.measured is not None:
+        if self.outcome is None or self.outcome.attempt_outcome is None or outcome.attempt_outcome is not None:
             self.outcome = outcome
         return self.outcome
 
@@ -140,9 +140,9 @@ class ProbeSchedule:
 
     def next_hidden(self, now: float) -> PlannedProbe | None:
         """The probe of a hidden tool that is due now, or None."""
-        due = [(self._due_at(tool), tool) for tool in self._hidden_tools]
-        due = [(at, tool) for at, tool in due if at <= now]
-        return self._probes[min(due)[1]] if due else None
+        due_times = [(self._due_at(tool), tool) for tool in self._hidden_tools]
+        past_due_times = [(due_at, tool) for due_at, tool in due_times if due_at <= now]
+        return self._probes[min(past_due_times)[1]] if past_due_times else None
 
     # Results.
 
@@ -150,8 +150,8 @@ class ProbeSchedule:
         """Record the outcome of a probe in a round. `skip_rest`: skip the tool's remaining probes of this round."""
         pending = self._pending.pop(probe.tool)
         latest = pending.take(outcome)
-        continues = pending.left > 0 and pending.failures < MAX_FAILURES and not skip_rest
-        if latest.measured is not None or not continues:
+        continues = pending.probes_left > 0 and pending.failures < MAX_FAILURES and not skip_rest
+        if latest.attempt_outcome is not None or not continues:
             self._outcomes[probe.tool] = latest
         if continues:
             self._pending[probe.tool] = pending  # after the other tools
@@ -162,7 +162,7 @@ class ProbeSchedule:
         """Record the outcome of a hidden tool's probe. `limit_ms` is the limit of the tier that hides the tool."""
         self._outcomes[probe.tool] = outcome
         hidden_tool = self._hidden_tools[probe.tool]
-        in_time = outcome.measured is AttemptOutcome.OK and outcome.duration_ms <= limit_ms
+        in_time = outcome.attempt_outcome is AttemptOutcome.OK and outcome.duration_ms <= limit_ms
         hidden_tool.confirms = hidden_tool.confirms + 1 if in_time else 0
         is_confirming = 0 < hidden_tool.confirms <= MAX_CONFIRMS
         long_pause = max(WATCH_S, min((now - hidden_tool.since) / HIDDEN_TIME_DIVISOR, self._interval))
@@ -181,29 +181,33 @@ class ProbeSchedule:
     @property
     def measured_tools(self) -> frozenset[str]:
         """Tools whose last probe was a measurement. Only these are probed while tiers hide them."""
-        return frozenset(tool for tool, outcome in self._outcomes.items() if outcome.measured is not None)
+        return frozenset(tool for tool, outcome in self._outcomes.items() if outcome.attempt_outcome is not None)
 
     def verdict(self) -> ConditionVerdict | None:
         """Verdict for the condition Calibrated; None until each tool was probed. Its message contains no figures, so
         that a round does not cause a write of the status.
         """
         plan = self.plan
-        refused = f"; no arguments can be generated for {_enumerate(plan.refused)}" if plan.refused else ""
+        without_arguments = (
+            f"; no arguments can be generated for {_enumerate(plan.tools_without_arguments)}"
+            if plan.tools_without_arguments
+            else ""
+        )
         if plan.policy == "Never":
             return ConditionVerdict(False, Cause.CALIBRATION_DISABLED, _PROBES_FORBIDDEN)
         if plan.lacks_user_token:
             return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, _NEEDS_USER)
         if not plan.probes:
-            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NO_PROBES[plan.policy]}{refused}")
+            return ConditionVerdict(False, Cause.NOTHING_TO_PROBE, f"{_NO_PROBES[plan.policy]}{without_arguments}")
         if self._outcomes.keys() < self._probes.keys():
             return None
-        failed = [tool for tool in self._probes if tool not in self.measured_tools]
-        if failed:
-            problem = self._outcomes[failed[0]].problem
-            message = f"no result from {_enumerate(failed)}: {problem}{refused}"
+        unmeasured_tools = [tool for tool in self._probes if tool not in self.measured_tools]
+        if unmeasured_tools:
+            problem = self._outcomes[unmeasured_tools[0]].problem
+            message = f"no result from {_enumerate(unmeasured_tools)}: {problem}{without_arguments}"
             return ConditionVerdict(False, Cause.PROBES_FAILED, message)
         count = f"{len(plan.probes)} tool" + "s" * (len(plan.probes) != 1)
-        return ConditionVerdict(True, Cause.CALIBRATED, f"{count} probed{refused}")
+        return ConditionVerdict(True, Cause.CALIBRATED, f"{count} probed{without_arguments}")
 
 
 def _enumerate(tools: Iterable[str]) -> str:

@@ -66,7 +66,7 @@ class _AnnotatedTool(msgspec.Struct):
     annotations: _Hints = msgspec.field(default_factory=_Hints)
 
 
-_annotated = msgspec.json.Decoder(_AnnotatedTool).decode
+_decode_annotations = msgspec.json.Decoder(_AnnotatedTool).decode
 
 
 def build_catalog(server: McpServer, listing: RawListing, access: CallAccess) -> tuple[Catalog, ListingFindings]:
@@ -82,7 +82,7 @@ def build_catalog(server: McpServer, listing: RawListing, access: CallAccess) ->
     spec = server.spec
     tools, latency_notes = _tools(listing, overrides, definition_filter, spec)
     offers_any = spec.discovery.tools == "All" or any(tool.name in overrides for tool in tools)
-    unnamed = 0 if offers_any else len(tools)
+    unnamed_tools = 0 if offers_any else len(tools)
     tools, shape_faults, shape_notes = shape_tools(tools, overrides)
     notes += [*latency_notes, *shape_notes]
     catalog = Catalog(
@@ -121,7 +121,7 @@ def build_catalog(server: McpServer, listing: RawListing, access: CallAccess) ->
         untrusted_hints=sum(_claims_repeatable(tool) for tool in tools) if untrusted_by_default else 0,
         deviations=listing.remarks,
         api=listing.api,
-        unnamed=unnamed,
+        unnamed_tools=unnamed_tools,
         offered=tuple(tool.name for tool in tools),
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), findings
@@ -151,7 +151,7 @@ def _claims_repeatable(tool: ToolEntry) -> bool:
     if authored_latency(tool.definition).latency.idempotent:
         return True
     try:
-        hints = _annotated(tool.definition).annotations
+        hints = _decode_annotations(tool.definition).annotations
     except msgspec.MsgspecError:
         return False
     return hints.read_only_hint is True or hints.idempotent_hint is True
@@ -159,10 +159,10 @@ def _claims_repeatable(tool: ToolEntry) -> bool:
 
 def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
     """Tags of a tool: those in the spec, and the part of the tool's name before `separator`, if it fits a tag."""
-    declared = tuple(override.tags) if override else ()
+    declared_tags = tuple(override.tags) if override else ()
     group, _, rest = name.partition(separator) if separator else ("", "", "")
     is_tag = group and rest and len(group) <= TAG_LENGTH
-    return (*declared, group) if is_tag and group not in declared else declared
+    return (*declared_tags, group) if is_tag and group not in declared_tags else declared_tags
 
 
 def _tool(

@@ -65,8 +65,8 @@ class NetworkConnector:
         resolve = self._egress.guard(self._resolve, key.namespace)
         offering = None if capabilities is None else Offering(capabilities, decline)
 
-        def make_session(sent: Credential) -> McpSession:
-            access = NetworkAccess(sent, resolve, self._installation)
+        def make_session(session_credential: Credential) -> McpSession:
+            access = NetworkAccess(session_credential, resolve, self._installation)
             return network_session(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
         async with AsyncExitStack() as stack:
@@ -75,9 +75,11 @@ class NetworkConnector:
                     client = await stack.enter_async_context(self._clients.share(key, endpoint, credential, resolve))
                     session = await client.open(stack, make_session)
                 elif isinstance(endpoint, TcpEndpoint):
-                    sent = credential or Credential()
-                    shared = self._processes.session(key, endpoint, sent, on_notification, capabilities)
-                    session = await stack.enter_async_context(shared)
+                    process_credential = credential or Credential()
+                    shared_session = self._processes.session(
+                        key, endpoint, process_credential, on_notification, capabilities
+                    )
+                    session = await stack.enter_async_context(shared_session)
                 else:
                     session = await stack.enter_async_context(make_session(credential or Credential()))
                 via.refuse_own(session.negotiated.gateways, self._installation)

@@ -49,9 +49,9 @@ from fairlead_operator.ports import ApiLister, Connector
 logger = logging.getLogger(__name__)
 
 ONLY_EVENTS: Final = (
-    "the server only speaks HTTP+SSE (MCP 2024-11-05), whose connections carry the credential, while the grants of "
-    "spec.auth give one to each request: use bearer or header in place of clientCredentials, tokenExchange, "
-    "userConsent or userKey"
+    "the server speaks only HTTP+SSE (MCP 2024-11-05), where a whole connection has one credential, but the grants of "
+    "spec.auth give each request a credential of its own: use bearer or header in place of clientCredentials, "
+    "tokenExchange, userConsent or userKey"
 )
 
 
@@ -104,8 +104,8 @@ class Discoverer:
         )
 
     def __repr__(self) -> str:
-        running = sum(1 for state in self._states.values() if state.task is not None)
-        return f"<Discoverer servers={len(self._states)} running={running}>"
+        running_count = sum(1 for state in self._states.values() if state.task is not None)
+        return f"<Discoverer servers={len(self._states)} running={running_count}>"
 
     def discover_if_due(
         self,
@@ -148,37 +148,37 @@ class Discoverer:
             self._streams.drop(key)
         return state
 
-    def pause(self, key: ServerKey, why: str) -> DiscoveryState | None:
+    def pause(self, key: ServerKey, problem: str) -> DiscoveryState | None:
         """Cancel the discovery of a server that is down, and return the server's state. The next discovery is due as
         soon as the server is up.
 
-        `why` is the server's failure, with which a requested refresh fails. It is empty while the server is starting: a
-        requested refresh then keeps waiting.
+        `problem` is the server's failure, with which a requested refresh fails. It is empty while the server is
+        starting: a requested refresh then keeps waiting.
         """
         state = self._states.get(key)
         self._streams.drop(key)
         self._loss_detector.drop(key)
         if state is None:
-            self._fail_refresh(key, why)
+            self._fail_refresh(key, problem)
             return None
         self._cancel(state)
         state.due = 0.0
         if state.refresh_requested or state.requested_at:
-            if why:
+            if problem:
                 state.refresh_requested = False
                 state.requested_at = state.requested_at or self._timestamp()
-                self._finish_refresh(state, why)
+                self._finish_refresh(state, problem)
             else:
                 state.refresh_requested = True
         return state
 
-    def stop(self, key: ServerKey, why: str) -> None:
-        """Drop a server's state. A requested refresh fails with `why`, or keeps waiting if `why` is empty."""
+    def stop(self, key: ServerKey, problem: str) -> None:
+        """Drop a server's state. A requested refresh fails with `problem`, or keeps waiting if `problem` is empty."""
         state = self._states.get(key)
         if state is not None and (state.refresh_requested or state.requested_at):
             self._requested_servers.add(key)
         self._drop_state(key)
-        self._fail_refresh(key, why)
+        self._fail_refresh(key, problem)
 
     def request_discovery(self, key: ServerKey, announced: str = "") -> None:
         """Schedule a discovery because the server's lists may have changed. `DiscoveryOptions` limits the rate.
@@ -200,26 +200,26 @@ class Discoverer:
         """Use a listing that a gateway read with a user's token, if it is newer than the last one."""
         # limit the time to now: the listing of a gateway whose clock is ahead would be newer than all others
         listing = replace(listing, at=min(listing.at, self._now().timestamp()))
-        waiting = self._user_listings.get(key)
-        if waiting is None or waiting.at < listing.at:
+        pending_listing = self._user_listings.get(key)
+        if pending_listing is None or pending_listing.at < listing.at:
             self._user_listings[key] = listing
             self._on_result(key)
 
     def _take_user_listing(self, key: ServerKey, state: DiscoveryState) -> None:
-        granted, target = self._user_listings.pop(key, None), state.target
-        if granted is None or granted.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
+        user_listing, target = self._user_listings.pop(key, None), state.target
+        if user_listing is None or user_listing.at <= state.granted_at or target.refusal is RefusalMeaning.FAILURE:
             return
-        if not granted.is_of(target.uid, target.endpoint):
+        if not user_listing.is_of(target.uid, target.endpoint):
             return
         state.wants_sign_in = True
-        state.lists_read_at = max(state.lists_read_at, granted.at)
-        state.granted_refused = granted.refused
-        if granted.listing is None:
+        state.lists_read_at = max(state.lists_read_at, user_listing.at)
+        state.user_listing_refusal = user_listing.refused
+        if user_listing.listing is None:
             return
-        state.only_events = granted.by_events
-        state.granted_at = granted.at
-        if not granted.by_events:
-            state.listing = PackedListing.of(granted.listing)
+        state.only_events = user_listing.by_events
+        state.granted_at = user_listing.at
+        if not user_listing.by_events:
+            state.listing = PackedListing.of(user_listing.listing)
             state.ungated_listing = None  # a running comparison must not replace the user's listing
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
@@ -277,10 +277,10 @@ class Discoverer:
             self._apis.forget(key)
         self._drop_state(key)
 
-    def _fail_refresh(self, key: ServerKey, why: str) -> None:
-        if why and key in self._requested_servers:
+    def _fail_refresh(self, key: ServerKey, problem: str) -> None:
+        if problem and key in self._requested_servers:
             self._requested_servers.discard(key)
-            self._failed_refreshes[key] = Refreshed(at=self._timestamp(), failure=why)
+            self._failed_refreshes[key] = Refreshed(at=self._timestamp(), failure=problem)
 
     def _drop_state(self, key: ServerKey) -> None:
         self._streams.drop(key)
@@ -290,8 +290,8 @@ class Discoverer:
 
     def until_due(self, state: DiscoveryState) -> float:
         """Seconds until the next discovery is due; 0 if it is due now."""
-        when = max(state.due, state.not_before) if state.failure is not None else state.due
-        return max(0.0, when - self._monotonic())
+        due_at = max(state.due, state.not_before) if state.failure is not None else state.due
+        return max(0.0, due_at - self._monotonic())
 
     async def aclose(self) -> None:
         """Cancel all discoveries and connections, and wait for their end."""
@@ -305,30 +305,33 @@ class Discoverer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @staticmethod
-    def _carry_over(before: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
+    def _carry_over(previous_state: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
         """The state for a changed target. It includes the last answer if the endpoint is unchanged, so that a rollout
         hides no tools.
         """
-        if before is None or (before.target.uid, before.target.endpoint) != (target.uid, target.endpoint):
+        if previous_state is None or (previous_state.target.uid, previous_state.target.endpoint) != (
+            target.uid,
+            target.endpoint,
+        ):
             return DiscoveryState(target)
         return DiscoveryState(
             target,
-            listing=before.listing,
-            source=before.source,
-            ungated_listing=before.ungated_listing,
-            wants_sign_in=before.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
-            granted_at=before.granted_at,
-            granted_refused=before.granted_refused,
-            lists_read_at=before.lists_read_at,
-            refused=before.refused,
-            failure=before.failure,
-            replaced_at=before.replaced_at,
-            began_at=before.began_at,
-            up_since=before.up_since,
-            losses=before.losses,
-            refresh_requested=before.refresh_requested or bool(before.requested_at),
-            refreshed=before.refreshed,
-            announced=before.announced,
+            listing=previous_state.listing,
+            source=previous_state.source,
+            ungated_listing=previous_state.ungated_listing,
+            wants_sign_in=previous_state.wants_sign_in and target.refusal is not RefusalMeaning.FAILURE,
+            granted_at=previous_state.granted_at,
+            user_listing_refusal=previous_state.user_listing_refusal,
+            lists_read_at=previous_state.lists_read_at,
+            refused=previous_state.refused,
+            failure=previous_state.failure,
+            replaced_at=previous_state.replaced_at,
+            began_at=previous_state.began_at,
+            up_since=previous_state.up_since,
+            losses=previous_state.losses,
+            refresh_requested=previous_state.refresh_requested or bool(previous_state.requested_at),
+            refreshed=previous_state.refreshed,
+            announced=previous_state.announced,
         )
 
     @staticmethod
@@ -363,9 +366,14 @@ class Discoverer:
     async def _compare(
         self, key: ServerKey, state: DiscoveryState, credential: Credential | None, listing: RawListing
     ) -> RawListing:
-        again = bool(state.requested_at)
+        is_refresh = bool(state.requested_at)
         await self._comparisons.compare(
-            key, state.target.endpoint, credential, listing, again=again, required=again or state.awaits_comparison
+            key,
+            state.target.endpoint,
+            credential,
+            listing,
+            is_refresh=is_refresh,
+            required=is_refresh or state.awaits_comparison,
         )
         return self._comparisons.complete(key, listing)
 
@@ -382,16 +390,16 @@ class Discoverer:
         try:
             if target.api is not None and self._apis is not None:
                 return await self._apis.list(key, target.api)  # has timeouts of its own
-            limit = self._options.timeout
-            start_limit = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
-            async with asyncio.timeout(limit + start_limit) as timeout:
+            timeout_s = self._options.timeout
+            start_timeout_s = PROCESS_SECONDS if isinstance(target.endpoint, TcpEndpoint) else 0.0
+            async with asyncio.timeout(timeout_s + start_timeout_s) as timeout:
                 async with self._connector.session(key, target.endpoint, credential) as session:
-                    timeout.reschedule(min(asyncio.get_running_loop().time() + limit, timeout.when() or math.inf))
-                    reached = reached_endpoint(session, target.endpoint)
-                    if target.token_per_call and not isinstance(reached, HttpEndpoint):
+                    timeout.reschedule(min(asyncio.get_running_loop().time() + timeout_s, timeout.when() or math.inf))
+                    session_endpoint = reached_endpoint(session, target.endpoint)
+                    if target.token_per_call and not isinstance(session_endpoint, HttpEndpoint):
                         return DiscoveryFailure(Cause.UNSUPPORTED_VERSION, ONLY_EVENTS)
                     listing = await read_everything(session, self._options.timeout)
-                    return structs.replace(listing, endpoint=reached)
+                    return structs.replace(listing, endpoint=session_endpoint)
         except McpError as error:
             if await self._wants_sign_in(key, target, error):
                 return _SignInRequired(ambiguous_refusal(error))
@@ -427,7 +435,7 @@ class Discoverer:
             state.wants_sign_in = False
             state.granted_at = 0.0
             state.lists_read_at = 0.0
-            state.granted_refused = ""
+            state.user_listing_refusal = ""
             state.due = now + self._seconds_until_next(outcome, interval) * jitter
             self._finish_refresh(state, "")
         elif isinstance(outcome, _SignInRequired):
@@ -492,8 +500,8 @@ class Discoverer:
     def _credit(self, state: DiscoveryState) -> float:
         """Refill the token bucket of a server's announcements; return the number of tokens."""
         now = self._monotonic()
-        state.credit = min(state.credit + (now - state.credited) / self._options.floor, self._options.burst)
-        state.credited = now
+        state.credit = min(state.credit + (now - state.credit_computed_at) / self._options.floor, self._options.burst)
+        state.credit_computed_at = now
         return state.credit
 
     def _seconds_until_next(self, listing: RawListing, interval: float) -> float:
@@ -501,5 +509,5 @@ class Discoverer:
 
         A `ttlMs` of 0 is ignored: the member is required, and most servers send 0 as its default.
         """
-        hint = listing.ttl_ms / 1000 if listing.ttl_ms else interval
-        return min(max(hint, self._options.floor), interval)
+        requested_interval = listing.ttl_ms / 1000 if listing.ttl_ms else interval
+        return min(max(requested_interval, self._options.floor), interval)

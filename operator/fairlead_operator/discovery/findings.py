@@ -31,8 +31,8 @@ class ListingFindings:
     """Sentences about accepted deviations from MCP's schema."""
     api: ApiReport | None = None
     """Report on an OpenAPI document; None for a server of MCP."""
-    unnamed: int = 0
-    """Number of usable tools if none is offered, because of `discovery.tools: Named`; else 0."""
+    unnamed_tools: int = 0
+    """Number of usable tools if `discovery.tools` is `Named` and `spec.tools` names none of them; else 0."""
     offered: tuple[str, ...] = field(default=(), compare=False)
     """Names of the listed tools that can be offered, sorted."""
 
@@ -44,8 +44,8 @@ class ListingFindings:
 
     def unlisted_overrides(self, overrides: Iterable[ToolOverride]) -> list[str]:
         """Names in `spec.tools` that no listed tool has, sorted. A tool that is left out is listed too."""
-        listed = {*self.offered, *(fault.name for fault in self.faults if fault.noun == TOOL.noun)}
-        return sorted({override.name for override in overrides} - listed)
+        listed_names = {*self.offered, *(fault.name for fault in self.faults if fault.noun == TOOL.noun)}
+        return sorted({override.name for override in overrides} - listed_names)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -100,10 +100,10 @@ class ListingFindings:
             yield f"{self.api.with_loss} tools lack a part of their operation"
         yield from self.failed_lists
         yield from self.deviations
-        if self.unnamed:
+        if self.unnamed_tools:
             yield (
-                f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the {self.unnamed} "
-                "that the server lists"
+                f"no tool is offered: spec.discovery.tools is Named, and spec.tools names none of the "
+                f"{self.unnamed_tools} that the server lists"
             )
         if self.untrusted_hints:
             tools = "1 tool says" if self.untrusted_hints == 1 else f"{self.untrusted_hints} tools say"
@@ -120,12 +120,12 @@ _OFFERED_WITH_FAULT: Final = {
 
 def _enumerate(faults: list[Fault]) -> str:
     """Names up to `MAX_NAMES` definitions per cause, so that many faults of one cause do not hide another cause."""
-    shown: list[str] = []
+    labels: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
         same_cause = [fault for fault in faults if fault.cause == cause]
-        shown += [f"{fault.noun} {_label(fault)}" for fault in same_cause[:MAX_NAMES]]
-    more = len(faults) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+        labels += [f"{fault.noun} {_label(fault)}" for fault in same_cause[:MAX_NAMES]]
+    more_count = len(faults) - len(labels)
+    return ", ".join(labels) + (f" and {more_count} more" if more_count else "")
 
 
 def _left_out(api: ApiReport) -> list[OperationRemark]:
@@ -133,9 +133,9 @@ def _left_out(api: ApiReport) -> list[OperationRemark]:
 
 
 def _enumerate_operations(api: ApiReport) -> str:
-    shown = [f"{remark.operation} ({remark.why})" for remark in _left_out(api)[:MAX_NAMES]]
-    more = api.left_out - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    operation_texts = [f"{remark.operation} ({remark.why})" for remark in _left_out(api)[:MAX_NAMES]]
+    more_count = api.left_out - len(operation_texts)
+    return ", ".join(operation_texts) + (f" and {more_count} more" if more_count > 0 else "")
 
 
 def _label(fault: Fault) -> str:

@@ -57,9 +57,9 @@ class UserListing:
     def is_of(self, uid: str, endpoint: Endpoint) -> bool:
         """Whether the listing is of the server with this UID at this endpoint."""
         urls = [self.url]
-        used = None if self.listing is None else self.listing.endpoint
-        if isinstance(used, HttpEndpoint | EventsEndpoint):
-            urls.append(used.url)
+        used_endpoint = None if self.listing is None else self.listing.endpoint
+        if isinstance(used_endpoint, HttpEndpoint | EventsEndpoint):
+            urls.append(used_endpoint.url)
         return self.uid == uid and all(is_same_url(endpoint, url) for url in urls)
 
     @property
@@ -68,16 +68,16 @@ class UserListing:
         return self.listing is not None and isinstance(self.listing.endpoint, EventsEndpoint)
 
 
-def read_user_listing(granted: GrantedListing) -> tuple[ServerKey, UserListing] | None:
+def read_user_listing(report: GrantedListing) -> tuple[ServerKey, UserListing] | None:
     """The server and the listing in a gateway's report; None if the listing cannot be decoded."""
-    key = ServerKey(granted.namespace, granted.server)
-    if granted.refused:
-        return key, UserListing(granted.uid, granted.url, granted.at, None, granted.refused[:SENTENCE_CHARS])
+    key = ServerKey(report.namespace, report.server)
+    if report.refused:
+        return key, UserListing(report.uid, report.url, report.at, None, report.refused[:SENTENCE_CHARS])
     try:
-        listing = msgspec.json.decode(granted.listing, type=RawListing)
+        listing = msgspec.json.decode(report.listing, type=RawListing)
     except jsonrpc.UNREADABLE:
         return None
-    return key, UserListing(granted.uid, granted.url, granted.at, listing)
+    return key, UserListing(report.uid, report.url, report.at, listing)
 
 
 def is_same_url(endpoint: Endpoint, url: str) -> bool:
@@ -96,13 +96,13 @@ def refusal_meaning(server: McpServer, credential: Credential | None, environmen
     On a laptop, users may be able to sign in to a server that is declared without a credential, unless their tokens
     would be readable on the network.
     """
-    spec, local = server.spec, environment == "local"
-    if spec.lists_with_first_grant(default=local):
+    spec, is_local = server.spec, environment == "local"
+    if spec.lists_with_first_grant(default=is_local):
         return RefusalMeaning.SIGN_IN
     headers = {} if credential is None else credential.headers
-    is_bare = spec.auth is None and "authorization" not in map(str.lower, headers)
+    sends_no_credential = spec.auth is None and "authorization" not in map(str.lower, headers)
     speaks_http = spec.url is not None and spec.effective_transport == "streamable-http"
-    if local and is_bare and speaks_http and is_confidential(spec.url or ""):
+    if is_local and sends_no_credential and speaks_http and is_confidential(spec.url or ""):
         return RefusalMeaning.SIGN_IN_IF_OFFERED
     return RefusalMeaning.FAILURE
 
@@ -150,33 +150,35 @@ def sign_in_catalog(server: McpServer, access: CallAccess) -> Catalog:
     return msgspec.structs.replace(catalog, tools=tools, sign_in=True)
 
 
-def is_obsolete(state: DiscoveryState, stored: Catalog) -> bool:
+def is_obsolete(state: DiscoveryState, stored_catalog: Catalog) -> bool:
     """Whether a stored catalog asks for a sign-in that the server's spec no longer requires."""
-    return stored.sign_in and state.target.refusal is RefusalMeaning.FAILURE
+    return stored_catalog.sign_in and state.target.refusal is RefusalMeaning.FAILURE
 
 
-def stored_listing(state: DiscoveryState, stored: Catalog | None) -> RawListing | None:
+def stored_listing(state: DiscoveryState, stored_catalog: Catalog | None) -> RawListing | None:
     """The listing from which a stored catalog was built, for a server that users sign in to and of which no gateway has
     reported a listing to this operator yet; None if there is another listing, or the endpoint has changed.
     """
-    if not state.wants_sign_in or state.listing is not None or stored is None or stored.sign_in:
+    if not state.wants_sign_in or state.listing is not None or stored_catalog is None or stored_catalog.sign_in:
         return None
-    if not isinstance(stored.endpoint, HttpEndpoint) or not is_same_url(state.target.endpoint, stored.endpoint.url):
+    if not isinstance(stored_catalog.endpoint, HttpEndpoint) or not is_same_url(
+        state.target.endpoint, stored_catalog.endpoint.url
+    ):
         return None
     return RawListing(
-        protocol_version=stored.protocol_version,
-        server_info=stored.server_info,
-        capabilities=stored.capabilities,
-        instructions=stored.instructions,
-        tools=tuple(tool.definition for tool in stored.tools),
-        resources=tuple(definition.definition for definition in stored.resources),
-        resource_templates=tuple(definition.definition for definition in stored.resource_templates),
-        prompts=tuple(definition.definition for definition in stored.prompts),
-        skills=tuple(definition.definition for definition in stored.skills),
-        requires={tool.name: tool.requires for tool in stored.tools if tool.requires},
-        announced=stored.announced,
-        gateways=stored.gateways,
-        endpoint=stored.endpoint if stored.endpoint != state.target.endpoint else None,
+        protocol_version=stored_catalog.protocol_version,
+        server_info=stored_catalog.server_info,
+        capabilities=stored_catalog.capabilities,
+        instructions=stored_catalog.instructions,
+        tools=tuple(tool.definition for tool in stored_catalog.tools),
+        resources=tuple(definition.definition for definition in stored_catalog.resources),
+        resource_templates=tuple(definition.definition for definition in stored_catalog.resource_templates),
+        prompts=tuple(definition.definition for definition in stored_catalog.prompts),
+        skills=tuple(definition.definition for definition in stored_catalog.skills),
+        requires={tool.name: tool.requires for tool in stored_catalog.tools if tool.requires},
+        announced=stored_catalog.announced,
+        gateways=stored_catalog.gateways,
+        endpoint=stored_catalog.endpoint if stored_catalog.endpoint != state.target.endpoint else None,
     )
 
 
@@ -187,21 +189,25 @@ def published_listing(server: McpServer, state: DiscoveryState, listing: RawList
     return listing.with_shared(server.spec.discovery.shared) if state.wants_sign_in else listing
 
 
-def verdict(state: DiscoveryState, of_listing: ConditionVerdict, interval: float, now: datetime) -> ConditionVerdict:
-    """The verdict Verified of a server that users sign in to. `of_listing` is the verdict about its listing, `interval`
-    the discovery interval in seconds.
+def verdict(
+    state: DiscoveryState, listing_verdict: ConditionVerdict, interval: float, now: datetime
+) -> ConditionVerdict:
+    """The verdict Verified of a server that users sign in to. `listing_verdict` is the verdict about its listing,
+    `interval` the discovery interval in seconds.
     """
     if state.only_events:
         return ConditionVerdict(False, Cause.UNSUPPORTED_VERSION, _ONLY_EVENTS)
-    if state.listing is None and state.granted_refused:
-        return ConditionVerdict(False, Cause.LISTING_TOO_LARGE, state.granted_refused)
+    if state.listing is None and state.user_listing_refusal:
+        return ConditionVerdict(False, Cause.LISTING_TOO_LARGE, state.user_listing_refusal)
     if state.listing is None:
         return ConditionVerdict(False, Cause.SIGN_IN_REQUIRED, not_signed_in(state))
-    message = of_listing.message + _age(state, interval, now)
-    if not state.granted_refused:
-        return ConditionVerdict(of_listing.ok, of_listing.cause, message)
-    cause = Cause.VERIFIED_IN_PART if of_listing.cause is Cause.VERIFIED else of_listing.cause
-    return ConditionVerdict(of_listing.ok, cause, f"{message}; the newest list is not used: {state.granted_refused}")
+    message = listing_verdict.message + _age(state, interval, now)
+    if not state.user_listing_refusal:
+        return ConditionVerdict(listing_verdict.ok, listing_verdict.cause, message)
+    cause = Cause.VERIFIED_IN_PART if listing_verdict.cause is Cause.VERIFIED else listing_verdict.cause
+    return ConditionVerdict(
+        listing_verdict.ok, cause, f"{message}; the newest list is not used: {state.user_listing_refusal}"
+    )
 
 
 def not_signed_in(state: DiscoveryState) -> str:
@@ -240,5 +246,5 @@ def _age(state: DiscoveryState, interval: float, now: datetime) -> str:
         return "; listed with the grant of a user before this operator started: sign in again to renew the list"
     if _is_fresh(state, interval, now.timestamp()):
         return "; listed with the grant of a user who signed in"
-    listed = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"; listed with the grant of a user, for the last time on {listed}: sign in again to renew the list"
+    listed_at = datetime.fromtimestamp(state.granted_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"; listed with the grant of a user, for the last time on {listed_at}: sign in again to renew the list"

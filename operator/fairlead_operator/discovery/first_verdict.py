@@ -20,14 +20,14 @@ SILENT: Final = ConditionVerdict(
     "whether the URL is its MCP endpoint",
 )
 PROCESS_SILENT: Final = ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
-_UNASKED: Final = frozenset({Cause.PENDING, Cause.NOT_DISCOVERED, Cause.SILENT})
+_CAUSES_BEFORE_ANSWER: Final = frozenset({Cause.PENDING, Cause.NOT_DISCOVERED, Cause.SILENT})
 """Causes of the condition Verified before the first answer."""
 
 
-def before_first_answer(shown: McpServerStatus, state: DiscoveryState, now: float) -> ConditionVerdict | None:
-    """Verdict before the first answer; None if the shown condition is about an earlier answer and remains."""
-    condition = shown.condition(ConditionType.VERIFIED)
-    if condition is not None and cause_of(condition)[0] not in _UNASKED:
+def before_first_answer(status: McpServerStatus, state: DiscoveryState, now: float) -> ConditionVerdict | None:
+    """Verdict before the first answer; None if the condition in `status` is about an earlier answer and remains."""
+    condition = status.condition(ConditionType.VERIFIED)
+    if condition is not None and cause_of(condition)[0] not in _CAUSES_BEFORE_ANSWER:
         return None
     if state.failure is not None:
         return state.failure.verdict()

@@ -50,7 +50,7 @@ NETWORK_COMPARISONS: Final = 32
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _ComparisonResult:
     """Result of the last comparison of a server."""
 
     endpoint: Endpoint
@@ -63,7 +63,7 @@ class _Comparison:
 
 
 @dataclass(frozen=True)
-class _Running:
+class _RunningComparison:
     """A running comparison with all its attempts."""
 
     digest: str
@@ -84,8 +84,8 @@ class CapabilityComparisons:
         self._connector = connector
         self._on_compared = on_compared
         self._monotonic = monotonic
-        self._results: dict[ServerKey, _Comparison] = {}
-        self._running: dict[ServerKey, _Running] = {}
+        self._results: dict[ServerKey, _ComparisonResult] = {}
+        self._running_comparisons: dict[ServerKey, _RunningComparison] = {}
         self._processes = asyncio.Semaphore(PROCESS_COMPARISONS)
         self._slots = asyncio.Semaphore(NETWORK_COMPARISONS)
 
@@ -96,35 +96,39 @@ class CapabilityComparisons:
         credential: Credential | None,
         listing: RawListing,
         *,
-        again: bool,
+        is_refresh: bool,
         required: bool,
     ) -> None:
         """Start a comparison if one is due, and wait for its first attempt: up to `GRACE_SECONDS`, or up to
         `LOOK_SECONDS` if the result is `required`. Errors of the server are not raised.
 
-        `again`: a user requested a refresh. The comparison is then repeated, unless it would start a second process of
+        `is_refresh`: a user requested it. The comparison is then repeated, unless it would start a second process of
         an unchanged server.
         """
-        digest, result, running = _digest_of(endpoint, listing), self._results.get(key), self._running.get(key)
+        digest, result, comparison = (
+            _digest_of(endpoint, listing),
+            self._results.get(key),
+            self._running_comparisons.get(key),
+        )
         if result is not None and result.endpoint != endpoint:
             result = None
             del self._results[key]  # the result is of another endpoint
         starts_process = isinstance(endpoint, ChildEndpoint) and era_of(listing.protocol_version) is Era.LEGACY
         if starts_process and starts_container(endpoint):
-            self._results[key] = _Comparison(endpoint, digest, (), self._monotonic())
+            self._results[key] = _ComparisonResult(endpoint, digest, (), self._monotonic())
             return
-        if running is None or running.task.done() or running.digest != digest:
-            again = again and not (starts_process and result is not None and result.gated is not None)
-            if result is not None and result.digest == digest and not again and not self._is_outdated(result):
+        if comparison is None or comparison.task.done() or comparison.digest != digest:
+            is_refresh = is_refresh and not (starts_process and result is not None and result.gated is not None)
+            if result is not None and result.digest == digest and not is_refresh and not self._is_outdated(result):
                 return
-            if running is not None:
-                running.task.cancel()
+            if comparison is not None:
+                comparison.task.cancel()
             first_attempt = asyncio.Event()
             work = self._compare_with_retries(key, endpoint, credential, listing, first_attempt)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
-            running = self._running[key] = _Running(digest, task, first_attempt)
+            comparison = self._running_comparisons[key] = _RunningComparison(digest, task, first_attempt)
             task.add_done_callback(partial(self._after_task, key))
-        await wait_until_set(running.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
+        await wait_until_set(comparison.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
         """`listing` with the gated tools of the last comparison."""
@@ -139,23 +143,23 @@ class CapabilityComparisons:
     def forget(self, key: ServerKey) -> None:
         """Forget a deleted server and cancel its comparison."""
         self._results.pop(key, None)
-        running = self._running.pop(key, None)
-        if running is not None:
-            running.task.cancel()
+        comparison = self._running_comparisons.pop(key, None)
+        if comparison is not None:
+            comparison.task.cancel()
 
     async def aclose(self) -> None:
         """Cancel all comparisons and wait for their end."""
-        tasks = [running.task for running in self._running.values()]
+        tasks = [comparison.task for comparison in self._running_comparisons.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _after_task(self, key: ServerKey, task: asyncio.Task[None]) -> None:
-        running = self._running.get(key)
-        if running is not None and running.task is task:
-            del self._running[key]
+        comparison = self._running_comparisons.get(key)
+        if comparison is not None and comparison.task is task:
+            del self._running_comparisons[key]
 
-    def _is_outdated(self, result: _Comparison) -> bool:
+    def _is_outdated(self, result: _ComparisonResult) -> bool:
         return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > MAX_AGE_SECONDS
 
     async def _compare_with_retries(
@@ -170,24 +174,26 @@ class CapabilityComparisons:
         names = {name for name in map(name_of, listing.tools) if name is not None}
         open_session = self._session_opener(key, endpoint, credential)
         slots = self._processes if isinstance(endpoint, ChildEndpoint) else self._slots
-        before = self._results.get(key)
-        gated = None if before is None else before.gated
+        previous_result = self._results.get(key)
+        gated = None if previous_result is None else previous_result.gated
         for pause in (0.0, *PAUSES):
             await asyncio.sleep(pause)
             try:
                 async with slots, asyncio.timeout(COMPARE_SECONDS):
                     gated = await find_gated_tools(open_session, names, LOOK_SECONDS)
-                self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
+                self._results[key] = _ComparisonResult(
+                    endpoint, _digest_of(endpoint, listing), gated, self._monotonic()
+                )
                 break
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"the comparison took longer than {COMPARE_SECONDS:g} s"
-                logger.info("%s could not be asked for tools that require client capabilities: %s", key, why)
+                problem = str(error) or f"the comparison took longer than {COMPARE_SECONDS:g} s"
+                logger.info("%s could not be asked for tools that require client capabilities: %s", key, problem)
             except Exception:
                 logger.exception("the capability comparison of %s failed unexpectedly", key)
             finally:
                 first_attempt.set()
         else:
-            self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
+            self._results[key] = _ComparisonResult(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
         self._on_compared(key)
 
     def _session_opener(
@@ -204,16 +210,16 @@ def _digest_of(endpoint: Endpoint, listing: RawListing) -> str:
     )
 
 
-def complete_from_catalog(listing: RawListing, published: Catalog | None) -> RawListing:
-    """`listing` with the announcements of the published catalog, from before a restart of the operator; also with its
-    gated tools if the server was not compared yet.
+def complete_from_catalog(listing: RawListing, published_catalog: Catalog | None) -> RawListing:
+    """`listing` with the announcements of the catalog that was published before a restart of the operator. If the
+    server was not compared yet, the result also has that catalog's gated tools.
     """
-    if published is None:
+    if published_catalog is None:
         return listing
-    listing = structs.replace(listing, announced={**published.announced, **listing.announced})
+    listing = structs.replace(listing, announced={**published_catalog.announced, **listing.announced})
     if listing.compared:
         return listing
     names = set(map(name_of, listing.tools))
-    gated = [tool for tool in published.tools if tool.requires and tool.name not in names]
+    gated = [tool for tool in published_catalog.tools if tool.requires and tool.name not in names]
     requires = {tool.name: tool.requires for tool in gated}
     return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in gated)), requires=requires)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 REFUSED_RETRY: Final = 600.0
 """Seconds until the next attempt with a server that declares `listChanged` but refuses the stream."""
-STABLE: Final = 60.0
+STABLE_SECONDS: Final = 60.0
 """Seconds that a stream has to last for its end to count as a first failure, so that the back-off starts over."""
 
 
@@ -87,14 +87,14 @@ class ListChangeStreams:
         while True:
             opened_at = clock()
             try:
-                refused = await self._listen_once(key, target, credential, on_notification)
+                is_refused = await self._listen_once(key, target, credential, on_notification)
             except Exception:
                 logger.exception("the notification stream of %s failed unexpectedly", key)
-                refused = True
-            if refused:
+                is_refused = True
+            if is_refused:
                 await asyncio.sleep(REFUSED_RETRY)
                 continue
-            failures = 1 if clock() - opened_at >= STABLE else failures + 1
+            failures = 1 if clock() - opened_at >= STABLE_SECONDS else failures + 1
             self._on_change(key, "")
             await asyncio.sleep(self._retry.delay(failures, self._rng))
             self._on_change(key, "")

@@ -3,7 +3,7 @@
 The leader's `discoverer` owns the connections, so that a loss is detected even if nobody calls the server's tools.
 Nothing is sent on an idle connection. Many servers close idle connections after a while, which does not matter as long
 as a new connection opens at once. Only a repeated refusal counts as a loss, so that a server can be replaced within
-`CONFIRM` seconds without a loss.
+`CONFIRM_SECONDS` seconds without a loss.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
-CONFIRM: Final = 0.3
+CONFIRM_SECONDS: Final = 0.3
 """Seconds between a first refusal and the second attempt. If that fails too, the server is lost."""
-BRIEF: Final = 1.0
+BRIEF_SECONDS: Final = 1.0
 """Seconds below which a connection counts as brief: the server closes it on purpose, so the next one is opened after a
 pause.
 """
@@ -46,9 +46,9 @@ LOCAL_ERRNOS: Final = frozenset(
 class ConnectionObserver:
     """Callbacks about losses and recoveries of servers. Called in the event loop; must not raise."""
 
-    lost: Callable[[ServerKey, ConnectFailed], None]
+    on_loss: Callable[[ServerKey, ConnectFailed], None]
     """Receives a server that refuses connections."""
-    back: Callable[[ServerKey], None]
+    on_recovery: Callable[[ServerKey], None]
     """Receives a server that accepts connections again after it has refused one."""
 
 
@@ -85,19 +85,19 @@ class LossDetector:
             )
 
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
-        clock, address, brief = asyncio.get_running_loop().time, None, 0
+        clock, address, brief_connections = asyncio.get_running_loop().time, None, 0
         while True:
             connection = await self._connect(key, endpoint, address)
             if connection is None:
                 return
-            since, address = clock(), connection.peer
+            opened_at, address = clock(), connection.peer
             try:
                 await connection.closed
             finally:
                 connection.close()
-            brief = brief + 1 if clock() - since < BRIEF else 0
-            if brief:
-                await asyncio.sleep(PAUSE.delay(brief, self._rng))
+            brief_connections = brief_connections + 1 if clock() - opened_at < BRIEF_SECONDS else 0
+            if brief_connections:
+                await asyncio.sleep(PAUSE.delay(brief_connections, self._rng))
 
     async def _connect(
         self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
@@ -112,11 +112,11 @@ class LossDetector:
                 is_confirmed = failures > 1 or error.reason == "ConnectTimeout"
                 if is_confirmed and not is_reported and indicates_loss(error):
                     is_reported = True
-                    self._observer.lost(key, error)
-                await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM)
+                    self._observer.on_loss(key, error)
+                await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM_SECONDS)
             else:
                 if failures:
-                    self._observer.back(key)
+                    self._observer.on_recovery(key)
                 return connection
 
 

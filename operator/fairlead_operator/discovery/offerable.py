@@ -203,8 +203,8 @@ class DefinitionFilter:
             return fit(str(error))
         return ""
 
-    def _note(self, cause: Cause, kind: DefinitionKind, name: str, why: str, *, left_out: bool = True) -> None:
-        self.faults.append(Fault(cause, kind.noun, fit(name), why, left_out))
+    def _note(self, cause: Cause, kind: DefinitionKind, name: str, reason: str, *, left_out: bool = True) -> None:
+        self.faults.append(Fault(cause, kind.noun, fit(name), reason, left_out))
 
 
 def _ambiguity(raw: Raw) -> str:

@@ -12,9 +12,9 @@ from fairlead_operator.condition_assembly import verdict_of
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.ports import ConditionVerdict
 
-_NAMED: Final = 5
+_MAX_UNLISTED: Final = 5
 """Maximum number of unlisted tools that a message names."""
-_EXAMPLES: Final = 10
+_MAX_LISTED: Final = 10
 """Maximum number of listed tools that a message names, for comparison."""
 
 
@@ -27,14 +27,14 @@ def override_verdict(server: McpServer, findings: ListingFindings | None) -> Con
     if not server.spec.tools:
         return None
     if findings is None:
-        shown = verdict_of(server.status.condition(ConditionType.PARTIALLY_INVALID))
-        return shown if shown is not None and shown.cause is Cause.UNKNOWN_TOOL else None
+        shown_verdict = verdict_of(server.status.condition(ConditionType.PARTIALLY_INVALID))
+        return shown_verdict if shown_verdict is not None and shown_verdict.cause is Cause.UNKNOWN_TOOL else None
     unlisted = findings.unlisted_overrides(server.spec.tools)
     if not unlisted:
         return None
     message = (
-        f"the declaration names tools that the server does not list ({_enumerate(unlisted, _NAMED)}), which has no "
-        f"effect; the server lists {_enumerate(findings.offered, _EXAMPLES) or 'no tools'}"
+        f"the declaration names tools that the server does not list ({_enumerate(unlisted, _MAX_UNLISTED)}), which has "
+        f"no effect; the server lists {_enumerate(findings.offered, _MAX_LISTED) or 'no tools'}"
     )
     return ConditionVerdict(True, Cause.UNKNOWN_TOOL, message)
 

@@ -16,5 +16,9 @@ def scheme_verdict(server: McpServer, catalog: Catalog | None) -> ConditionVerdi
     """
     if catalog is None or catalog.api is None or catalog.api.schemes is None:
         return None
-    unknown = explain_unknown(scheme_credentials(server.spec), catalog.api.schemes)
-    return ConditionVerdict(True, Cause.UNKNOWN_SECURITY_SCHEME, f"spec.{unknown}") if unknown else None
+    unknown_schemes_text = explain_unknown(scheme_credentials(server.spec), catalog.api.schemes)
+    return (
+        ConditionVerdict(True, Cause.UNKNOWN_SECURITY_SCHEME, f"spec.{unknown_schemes_text}")
+        if unknown_schemes_text
+        else None
+    )

@@ -116,14 +116,14 @@ class _Server:
     """Set at the next change, then replaced."""
 
     @property
-    def is_free(self) -> bool:
+    def allows_shared(self) -> bool:
         """Whether a session may use the shared process, or start one."""
         return not self.has_private and not self.ending
 
     @property
-    def is_idle(self) -> bool:
+    def allows_private(self) -> bool:
         """Whether a session may start a process of its own."""
-        return self.is_free and (self.process is None or not self.process.requesters)
+        return self.allows_shared and (self.process is None or not self.process.requesters)
 
     @property
     def is_unused(self) -> bool:
@@ -164,13 +164,13 @@ class ServerProcesses:
         target = _ProcessTarget(endpoint, credential)
         process = server.process
         can_share = capabilities is None or (process is not None and process.target == target and process.is_modern)
-        opened: AbstractAsyncContextManager[McpSession] = (
+        session_context: AbstractAsyncContextManager[McpSession] = (
             self._open_shared(key, server, target, on_notification, capabilities or b"{}")
             if can_share
             else self._open_private(key, server, target, capabilities or b"{}")
         )
         try:
-            async with opened as session:
+            async with session_context as session:
                 yield session
         finally:
             server.sessions -= 1
@@ -198,10 +198,10 @@ class ServerProcesses:
         observer: MethodObserver | None,
         capabilities: bytes,
     ) -> AsyncIterator[McpSession]:
-        await server.wait_until(lambda: server.is_free)
+        await server.wait_until(lambda: server.allows_shared)
         while server.process is not None and (server.process.target != target or server.process.is_broken):
             self._end_process(key, server)
-            await server.wait_until(lambda: server.is_free)
+            await server.wait_until(lambda: server.allows_shared)
         process = server.process
         if process is None:
             process = server.process = _SharedProcess(
@@ -221,7 +221,7 @@ class ServerProcesses:
     async def _open_private(
         self, key: ServerKey, server: _Server, target: _ProcessTarget, capabilities: bytes
     ) -> AsyncIterator[McpSession]:
-        await server.wait_until(lambda: server.is_idle)
+        await server.wait_until(lambda: server.allows_private)
         server.has_private = True
         try:
             self._end_process(key, server)

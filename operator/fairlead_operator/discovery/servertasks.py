@@ -26,17 +26,17 @@ class ServerTasks(Generic[Target]):
 
     def ensure(self, key: ServerKey, target: Target, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Ensure that a task runs `work` for this target of the server. A task for another target is cancelled."""
-        current = self._tasks.get(key)
-        if current is not None and current[0] == target:
+        entry = self._tasks.get(key)
+        if entry is not None and entry[0] == target:
             return
         self.drop(key)
         self._tasks[key] = (target, asyncio.create_task(work(), name=f"{self._name} {key}"))
 
     def drop(self, key: ServerKey) -> None:
         """Cancel the server's task."""
-        current = self._tasks.pop(key, None)
-        if current is not None:
-            current[1].cancel()
+        entry = self._tasks.pop(key, None)
+        if entry is not None:
+            entry[1].cancel()
 
     async def aclose(self) -> None:
         """Cancel all tasks and wait for their end."""

@@ -34,7 +34,7 @@ AnySchema: TypeAlias = Schema | bool
 _MAPS: Final = MAPS | DEFINITIONS | {"dependencies"}
 _LISTS: Final = LISTS | {"items"}
 """Keywords with a list of schemas, including `items`, which may be a list up to draft 2019-09."""
-_PLAIN_NAMES: Final = frozenset({"enum", "type", "description"})
+_REWRITABLE_KEYWORDS: Final = frozenset({"enum", "type", "description"})
 """Keywords that a `propertyNames` may have so that its names can be rewritten."""
 _ROOT_COPY: Final = "original"
 """Name of the definition that holds the original root, to which nested references are redirected."""
@@ -48,7 +48,7 @@ class UnshapeableTool(ValueError):
 class ArgumentPlan:
     """Changes to a tool's arguments for clients. Keys are the server's names of the arguments."""
 
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    client_names: Mapping[str, str] = field(default_factory=dict)
     """The clients' names."""
     hidden: frozenset[str] = frozenset()
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ArgumentPlan:
 
     def name(self, argument: str) -> str:
         """The clients' name of an argument."""
-        return self.renamed.get(argument, argument)
+        return self.client_names.get(argument, argument)
 
     def is_sent(self, argument: str) -> bool:
         """Whether gateways add this hidden argument to every call."""
@@ -120,11 +120,11 @@ class ShapedSchema:
 
     def _unused_name(self, name: str) -> str:
         """A name that no other definition has."""
-        number, unused = 2, name
-        while unused in self._used_names:
-            unused, number = f"{name}_{number}", number + 1
-        self._used_names.add(unused)
-        return unused
+        number, candidate = 2, name
+        while candidate in self._used_names:
+            candidate, number = f"{name}_{number}", number + 1
+        self._used_names.add(candidate)
+        return candidate
 
     def _apply(self, schema: AnySchema) -> AnySchema:
         """Rewrite a schema that applies to the arguments object; False if no call could match it."""
@@ -218,15 +218,15 @@ class ShapedSchema:
             if argument in self._plan.hidden and not self._plan.is_sent(argument):
                 continue
             schema: Schema = {"required": dependency} if isinstance(dependency, list) else dependency
-            applied = self._apply(schema)
+            shaped_schema = self._apply(schema)
             if argument in self._plan.hidden:
-                conjuncts.append(applied)
+                conjuncts.append(shaped_schema)
             elif not isinstance(dependency, list):
-                dependencies[self._plan.name(argument)] = applied
-            elif applied is False:  # the argument requires another one that no call has
+                dependencies[self._plan.name(argument)] = shaped_schema
+            elif shaped_schema is False:  # the argument requires another one that no call has
                 conjuncts.append({"properties": {self._plan.name(argument): False}})
             else:
-                names = applied.get("required", []) if isinstance(applied, dict) else []
+                names = shaped_schema.get("required", []) if isinstance(shaped_schema, dict) else []
                 dependencies[self._plan.name(argument)] = names
         if dependencies:
             shaped[keyword] = dependencies
@@ -237,9 +237,9 @@ class ShapedSchema:
             return "#"
         if not reference.startswith("#/"):
             raise UnshapeableTool(f"the inputSchema refers to {reference[:80]}, whose arguments cannot be rewritten")
-        earlier = self._copies.get(reference)
-        if earlier is not None:
-            return earlier
+        earlier_copy = self._copies.get(reference)
+        if earlier_copy is not None:
+            return earlier_copy
         try:
             target = follow_pointer(self._root, reference[1:])
         except UnresolvedReference as error:
@@ -247,7 +247,7 @@ class ShapedSchema:
         if not isinstance(target, dict | bool):
             raise UnshapeableTool(f"the inputSchema refers to {reference[:80]}, which is not a schema")
         name = self._unused_name(f"{reference.rpartition('/')[2]}_arguments")
-        copied = self._copies[reference] = f"#/$defs/{escape_step(name)}"
+        copy_reference = self._copies[reference] = f"#/$defs/{escape_step(name)}"
         shaped = self._apply(target)
         if isinstance(shaped, bool):
             self._definitions[name] = shaped  # a cycle may refer to it
@@ -256,40 +256,40 @@ class ShapedSchema:
             self._copies[reference] = reference
             return reference
         self._definitions[name] = shaped
-        return copied
+        return copy_reference
 
     def _refuse_patterns(self, patterns: Iterable[str]) -> None:
         """Refuse patterns that match a renamed or hidden argument, because they would apply to other arguments then."""
-        affected = {*self._plan.renamed, *self._plan.renamed.values(), *self._plan.hidden}
+        affected_names = {*self._plan.client_names, *self._plan.client_names.values(), *self._plan.hidden}
         for pattern in patterns:
             try:
-                matches = any(re.search(pattern, name) for name in affected)
+                matches = any(re.search(pattern, name) for name in affected_names)
             except re.error:
-                matches = bool(affected)
+                matches = bool(affected_names)
             if matches:
                 raise UnshapeableTool(f"the inputSchema describes arguments by the pattern {pattern[:80]!r}")
 
     def _rewrite_property_names(self, names: Any) -> Any:
-        if not isinstance(names, dict) or not self._plan.renamed.keys() | self._plan.hidden:
+        if not isinstance(names, dict) or not self._plan.client_names.keys() | self._plan.hidden:
             return names
-        if names.keys() - _PLAIN_NAMES:
+        if names.keys() - _REWRITABLE_KEYWORDS:
             raise UnshapeableTool("the inputSchema restricts names of arguments (propertyNames)")
-        shown = [self._plan.name(name) for name in names.get("enum", []) if name not in self._plan.hidden]
-        return {**names, "enum": shown} if "enum" in names else names
+        shown_names = [self._plan.name(name) for name in names.get("enum", []) if name not in self._plan.hidden]
+        return {**names, "enum": shown_names} if "enum" in names else names
 
     def _describe(self, argument: str, subschema: AnySchema) -> AnySchema:
         description, has_default = self._plan.descriptions.get(argument), argument in self._plan.defaults
         if subschema is False or (description is None and not has_default):
             return subschema
-        described: Schema = {} if subschema is True else {**subschema}
+        described_schema: Schema = {} if subschema is True else {**subschema}
         if description is not None:
-            described["description"] = description
+            described_schema["description"] = description
         if has_default:
             fault = self._value_fault(subschema, self._plan.defaults[argument])
             if fault:
                 raise UnshapeableTool(f"the default of the argument '{argument}' does not match its schema: {fault}")
-            described["default"] = self._plan.defaults[argument]
-        return described
+            described_schema["default"] = self._plan.defaults[argument]
+        return described_schema
 
     def _rename_members(self, value: Any) -> Any:
         """Rewrite an example of an arguments object."""
@@ -332,7 +332,7 @@ class ShapedSchema:
         return reference.startswith("#/") and reference[2:].partition("/")[0] not in DEFINITIONS
 
     def _join(self, shaped: Schema, conjuncts: list[AnySchema]) -> bool:
-        """Add `conjuncts` to `shaped` as `allOf`. Returns False if one of them never matches."""
+        """Add `conjuncts` to the `allOf` of `shaped`. Returns False if one of them never matches."""
         if False in conjuncts:
             return False
         undecided = [schema for schema in conjuncts if schema not in (True, {})]

@@ -20,7 +20,7 @@ from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.definitions.printable import fit
 from fairlead_tools.selection import BadJmesPath, check_expression
 
-WHY_LIMIT: Final = 300
+REASON_LIMIT: Final = 300
 """Maximum characters of the reason why a tool is left out."""
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -70,30 +70,30 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
     annotations = {} if override.annotations is None else _annotations(override)
     if not (shown_as or annotations or override.arguments or result.select or result.output_schema):
         return None
-    shown = _decode(definition)
+    shown_definition = _decode(definition)
     names: dict[str, str] = {}
     plan = _plan(override.arguments)
     if override.arguments:
-        schema = ShapedSchema(shown["inputSchema"], plan)
-        missing = sorted(name for name in plan.hidden if name not in schema.arguments)
-        if missing:
-            raise UnshapeableTool(f"arguments: the tool has no argument '{missing[0]}'")
-        shown["inputSchema"] = schema.schema
+        schema = ShapedSchema(shown_definition["inputSchema"], plan)
+        missing_arguments = sorted(name for name in plan.hidden if name not in schema.arguments)
+        if missing_arguments:
+            raise UnshapeableTool(f"arguments: the tool has no argument '{missing_arguments[0]}'")
+        shown_definition["inputSchema"] = schema.schema
         _keep_out_of_headers(definition, plan)
-        names = {new: name for name, new in plan.renamed.items() if name in schema.arguments}
+        names = {new: name for name, new in plan.client_names.items() if name in schema.arguments}
     if annotations:
-        shown["annotations"] = {**(shown.get("annotations") or {}), **annotations}
-        if "title" in annotations and "title" in shown:
-            shown["title"] = annotations["title"]
+        shown_definition["annotations"] = {**(shown_definition.get("annotations") or {}), **annotations}
+        if "title" in annotations and "title" in shown_definition:
+            shown_definition["title"] = annotations["title"]
     if result.select is not None:
         _check_expression(result.select)
-        shown.pop("outputSchema", None)
+        shown_definition.pop("outputSchema", None)
     if result.output_schema is not None:
-        shown["outputSchema"] = _check_output_schema(result.output_schema)
+        shown_definition["outputSchema"] = _check_output_schema(result.output_schema)
     if shown_as is not None:
-        shown["name"] = shown_as
+        shown_definition["name"] = shown_as
     return ToolShape(
-        definition=_check_definition(_encode(shown)),
+        definition=_check_definition(_encode(shown_definition)),
         name=shown_as,
         arguments=names,
         hidden=tuple(sorted(plan.hidden)),
@@ -105,8 +105,8 @@ def tool_shape(definition: bytes, override: ToolOverride) -> ToolShape | None:
 
 
 def _apply_shape(tool: ToolEntry, shape: ToolShape) -> ToolEntry:
-    searched = search_hash(shape.name or tool.name, shape.definition, tags=tool.tags, categories=tool.categories)
-    return msgspec.structs.replace(tool, shape=shape, search_hash=searched)
+    shaped_hash = search_hash(shape.name or tool.name, shape.definition, tags=tool.tags, categories=tool.categories)
+    return msgspec.structs.replace(tool, shape=shape, search_hash=shaped_hash)
 
 
 def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
@@ -115,7 +115,7 @@ def _plan(arguments: dict[str, ArgumentShape]) -> ArgumentPlan:
     optional = {name: shape.default if shape.value is None else shape.value for name, shape in arguments.items()}
     values = {name: value for name, value in optional.items() if value is not None}
     return ArgumentPlan(
-        renamed={
+        client_names={
             name: shape.shown_as
             for name, shape in arguments.items()
             if name not in hidden and shape.shown_as not in (None, name)
@@ -171,13 +171,16 @@ def _argument_notes(tool: ToolEntry, shape: ToolShape, override: ToolOverride) -
     """Notes about arguments in the override that the tool may lack. Such an argument is never hidden, so nothing is
     missing from calls; a hidden argument that the tool lacks raises UnshapeableTool instead.
     """
-    shown = {*shape.arguments.values(), *shape.hidden}
+    shaped_arguments = {*shape.arguments.values(), *shape.hidden}
     properties = _decode(tool.definition).get("inputSchema", {}).get("properties") or {}
-    lacking = sorted(name for name in override.arguments if name not in shown and name not in properties)
-    if not lacking:
+    missing_arguments = sorted(
+        name for name in override.arguments if name not in shaped_arguments and name not in properties
+    )
+    if not missing_arguments:
         return []
-    return [f"tool '{tool.name}': spec.tools describes arguments that it may not have: {', '.join(lacking)}"]
+    names = ", ".join(missing_arguments)
+    return [f"tool '{tool.name}': spec.tools describes arguments that the tool seems to lack: {names}"]
 
 
-def _fault(tool: ToolEntry, why: str) -> Fault:
-    return Fault(Cause.INVALID_SHAPES, TOOL.noun, fit(tool.name), fit(why, WHY_LIMIT))
+def _fault(tool: ToolEntry, reason: str) -> Fault:
+    return Fault(Cause.INVALID_SHAPES, TOOL.noun, fit(tool.name), fit(reason, REASON_LIMIT))

@@ -142,7 +142,7 @@ class DiscoveryState:
     """Time at which `listing` was read with a user's token, in seconds since the epoch; 0: unknown, or read without
     one.
     """
-    granted_refused: str = ""
+    user_listing_refusal: str = ""
     """Why the last listing that a gateway read with a user's token is not used; empty if it is used."""
     lists_read_at: float = 0.0
     """When a gateway last read the lists with a user's token, as `Catalog.lists_read_at`."""
@@ -172,7 +172,7 @@ class DiscoveryState:
     """Token bucket: number of announcements that are answered by a discovery at once; grows by one per
     `DiscoveryOptions.floor`.
     """
-    credited: float = float("-inf")
+    credit_computed_at: float = float("-inf")
     """When `credit` was last computed, on the monotonic clock."""
     up_since: float = float("-inf")
     """When the server first answered after its last failure, on the monotonic clock."""

@@ -65,10 +65,10 @@ class TokenClient:
             raise
 
     async def _connect(self, stack: AsyncExitStack, make_session: SessionFactory, token: AccessToken) -> McpSession:
-        sent = Credential(headers={**self.credential.headers, "Authorization": f"Bearer {token.value}"})
-        mask = Mask(sent)
+        token_credential = Credential(headers={**self.credential.headers, "Authorization": f"Bearer {token.value}"})
+        mask = Mask(token_credential)
         try:
-            session = await stack.enter_async_context(make_session(sent))
+            session = await stack.enter_async_context(make_session(token_credential))
         except McpError as error:
             raise mask.error(error)  # noqa: B904 - the same error, masked
         stack.push(partial(self._after_session, mask))

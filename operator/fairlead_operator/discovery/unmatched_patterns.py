@@ -11,7 +11,7 @@ from fairlead_operator.condition_assembly import verdict_of
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.ports import ConditionVerdict
 
-_NAMED: Final = 5
+_MAX_PATTERNS: Final = 5
 """Maximum number of patterns that a message names."""
 
 
@@ -25,13 +25,15 @@ def pattern_verdict(server: McpServer, findings: ListingFindings | None) -> Cond
     if source is None or not (source.include or source.exclude):
         return None
     if findings is None:
-        shown = verdict_of(server.status.condition(ConditionType.PARTIALLY_INVALID))
-        return shown if shown is not None and shown.cause is Cause.PATTERNS_MATCH_NOTHING else None
+        shown_verdict = verdict_of(server.status.condition(ConditionType.PARTIALLY_INVALID))
+        return (
+            shown_verdict if shown_verdict is not None and shown_verdict.cause is Cause.PATTERNS_MATCH_NOTHING else None
+        )
     if findings.api is None or not findings.api.unmatched:
         return None
     unmatched = findings.api.unmatched
-    more = f" and {len(unmatched) - _NAMED} more" if len(unmatched) > _NAMED else ""
-    patterns = ", ".join(map(repr, unmatched[:_NAMED]))
+    more = f" and {len(unmatched) - _MAX_PATTERNS} more" if len(unmatched) > _MAX_PATTERNS else ""
+    patterns = ", ".join(map(repr, unmatched[:_MAX_PATTERNS]))
     message = (
         f"no operation of the document matches {patterns}{more}; {findings.api.operations} operations are selected"
     )

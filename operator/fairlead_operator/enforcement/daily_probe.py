@@ -84,15 +84,15 @@ class DailyProbe:
         """Run the probe if it is due. Raises ApiError."""
         record = await self._read()
         began = self._now()
-        interrupted = 0
+        interruptions = 0
         if record is not None and timedelta() <= began - record.began < INTERVAL:
-            if record.interrupted not in range(1, MAX_INTERRUPTED):
+            if record.interruptions not in range(1, MAX_INTERRUPTED):
                 self._take(record.answer)
                 return
-            interrupted = record.interrupted
+            interruptions = record.interruptions
         # The beginning of a probe is recorded too: if every probe were interrupted, each start of an operator would
         # otherwise create pods again.
-        await self._write(ProbeRecord(began, Enforcement() if record is None else record.answer, interrupted + 1))
+        await self._write(ProbeRecord(began, Enforcement() if record is None else record.answer, interruptions + 1))
         answer = await self._probe.run()
         self._take(answer)
         await self._write(ProbeRecord(began, answer))

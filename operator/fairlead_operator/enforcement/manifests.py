@@ -32,7 +32,7 @@ DEADLINE_S: Final = 180
 """Seconds after which Kubernetes ends the pods of a Job."""
 DELETE_AFTER_S: Final = 60
 """Seconds after which Kubernetes deletes a Job that has ended."""
-TRY_S: Final = 30
+CLIENT_RETRY_S: Final = 30
 """Seconds for which the client retries, because a network plugin may apply a policy to new pods with a delay."""
 _BUSYBOX: Final = "/bin/busybox"
 _USER: Final = 65532
@@ -101,7 +101,7 @@ def target_job(pods: ProbePods, owners: Sequence[Json]) -> Json:
 
 def client_job(pods: ProbePods, target: Json, address: str) -> Json:
     """The Job whose pod connects to the pod of `target` at `address`."""
-    arguments = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, TRY_S))]
+    arguments = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, CLIENT_RETRY_S))]
     container = _container(pods, [_BUSYBOX, "sh", "-c", CONNECT, _BUSYBOX, *arguments])
     return _job(CLIENT, "client", container, pods, [owner(target)])
 
@@ -154,15 +154,17 @@ def applies(policy: Json, labels: Mapping[str, str], direction: Direction) -> bo
 def permits(policy: Json, direction: Direction, port: int) -> bool:
     """Whether a rule of a NetworkPolicy allows a TCP port; named ports do not match."""
     rules = (policy.get("spec") or {}).get("ingress" if direction == "incoming" else "egress") or ()
-    return any(not rule.get("ports") or any(_matches_port(each, port) for each in rule["ports"]) for rule in rules)
+    return any(not rule.get("ports") or any(_matches_port(entry, port) for entry in rule["ports"]) for rule in rules)
 
 
 def _matches_port(entry: Json, port: int) -> bool:
     """Whether an entry of `ports` in a NetworkPolicy's rule covers a TCP port."""
     if entry.get("protocol", "TCP") != "TCP":
         return False
-    first = entry.get("port")
-    return first is None or (isinstance(first, int) and first <= port <= entry.get("endPort", first))
+    first_port = entry.get("port")
+    return first_port is None or (
+        isinstance(first_port, int) and first_port <= port <= entry.get("endPort", first_port)
+    )
 
 
 def _probe_selector() -> Json:

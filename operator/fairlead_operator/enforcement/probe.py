@@ -60,7 +60,7 @@ class ClusterProbe:
         self._poll = poll
         self._timeout_s = timeout_s
         self._awaited_job = TARGET
-        self._seen: Json | None = None
+        self._last_pod: Json | None = None
         """Last seen pod of the awaited Job."""
 
     async def run(self) -> Enforcement:
@@ -123,7 +123,7 @@ class ClusterProbe:
     async def _wait_for_pod(self, job: Json, read: Callable[[Json], T | None]) -> T:
         """Wait until `read` returns a result for the pod of a Job."""
         self._awaited_job = job["metadata"]["name"]
-        self._seen = None
+        self._last_pod = None
         while (outcome := await self._read_pod(job, read)) is None:  # noqa: ASYNC110  # of another process
             await asyncio.sleep(self._poll)
         return outcome
@@ -135,12 +135,12 @@ class ClusterProbe:
         except Unavailable:
             return None
         job_pods = [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]]
-        self._seen = job_pods[0] if job_pods else self._seen
+        self._last_pod = job_pods[0] if job_pods else self._last_pod
         return read(job_pods[0]) if job_pods else None
 
     def _delay_reason(self) -> str:
-        if self._seen is not None:
-            return delay_reason(self._seen)
+        if self._last_pod is not None:
+            return delay_reason(self._last_pod)
         return (
             f"the Job {self._awaited_job} has no pod; a ResourceQuota or an admission policy may refuse the pod "
             f"(kubectl get events -n {self._namespace})"
@@ -175,10 +175,10 @@ def _owner(pod: Json) -> str:
 def _ready_address(pod: Json) -> str | None:
     """IP address of a pod that is ready; None until then."""
     status = pod.get("status") or {}
-    ready = any(
+    is_ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
     )
-    return status.get("podIP") or None if ready else None
+    return status.get("podIP") or None if is_ready else None
 
 
 def _termination_message(pod: Json) -> str | None:

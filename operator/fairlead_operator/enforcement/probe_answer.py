@@ -44,8 +44,10 @@ class Enforcement:
         if self.incoming and self.outgoing:
             sentence = "a NetworkPolicy blocked a probe in both directions"
             return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, sentence)
-        why = self.unknown_reason or "no probe has finished yet"
-        return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNKNOWN_REASON_LIMIT]}; {WHEN_REPEATED}")
+        reason = self.unknown_reason or "no probe has finished yet"
+        return ConditionVerdict(
+            None, Cause.NETWORK_POLICY_NOT_PROBED, f"{reason[:UNKNOWN_REASON_LIMIT]}; {WHEN_REPEATED}"
+        )
 
     def _open_directions(self) -> str:
         if not (self.incoming or self.outgoing):
@@ -65,7 +67,7 @@ class ProbeRecord:
     began: datetime
     """Time at which the probe began."""
     answer: Enforcement
-    interrupted: int = 0
+    interruptions: int = 0
     """Number of consecutive interrupted probes, the last of which began at `began`. `answer` is then the answer of an
     earlier probe.
     """
@@ -73,7 +75,7 @@ class ProbeRecord:
     def data(self) -> dict[str, str]:
         """The `data` of the ConfigMap."""
         data = {"checkedAt": self.began.isoformat(timespec="seconds"), "message": self.answer.unknown_reason}
-        data |= {"unended": str(self.interrupted)} if self.interrupted else {}
+        data |= {"unended": str(self.interruptions)} if self.interruptions else {}
         return data | {str(direction): WORDS[self.answer.of(direction)] for direction in DIRECTIONS}
 
     @classmethod
@@ -83,12 +85,12 @@ class ProbeRecord:
         try:
             began = datetime.fromisoformat(data["checkedAt"])
             incoming, outgoing = (values[data[direction]] for direction in DIRECTIONS)
-            interrupted = int(data.get("unended", "0"))
+            interruptions = int(data.get("unended", "0"))
         except (KeyError, ValueError):
             return None
         if began.tzinfo is None:
             return None
-        return cls(began, Enforcement(incoming, outgoing, data.get("message", "")), interrupted)
+        return cls(began, Enforcement(incoming, outgoing, data.get("message", "")), interruptions)
 
 
 def parse_answer(line: str) -> Enforcement | None:

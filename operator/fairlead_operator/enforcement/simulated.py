@@ -48,14 +48,14 @@ class SimulatedNetwork:
     async def _step(self) -> None:
         # Jobs are read last, so that objects of a Job that was created meanwhile do not count as orphans.
         pods, policies, jobs = [await self._list(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
-        alive = {job["metadata"]["uid"] for job in jobs}
+        existing_uids = {job["metadata"]["uid"] for job in jobs}
         for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
             for item in items:
-                if _role(item) and _is_orphaned(item, alive):
+                if _role(item) and _is_orphaned(item, existing_uids):
                     await self.kube.delete(kind, self.namespace, item["metadata"]["name"])
-        served = {owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
+        uids_with_pod = {owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
         for job in jobs:
-            if _role(job) and job["metadata"]["uid"] not in served and self.fault != "no pods":
+            if _role(job) and job["metadata"]["uid"] not in uids_with_pod and self.fault != "no pods":
                 await self._start(job)
 
     async def _list(self, kind: Kind) -> list[Json]:
@@ -72,9 +72,9 @@ class SimulatedNetwork:
 
     def _status(self, job: Json, policies: list[Json]) -> Json:
         if _role(job) == "target":
-            ready = [{"type": "Ready", "status": "True"}]
-            running = _pod_status({"running": {}}, phase="Running", conditions=ready)
-            return {**running, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+            conditions = [{"type": "Ready", "status": "True"}]
+            status = _pod_status({"status": {}}, phase="Running", conditions=conditions)
+            return {**status, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
         line = "allowed=held" if self.fault == "no network" else self._answer_line(policies)
         return _pod_status({"terminated": {"exitCode": 0, "message": f"{line}\n"}}, phase="Succeeded")
 
@@ -106,8 +106,8 @@ def _role(item: Json) -> str:
     return str((item["metadata"].get("labels") or {}).get(LABEL, ""))
 
 
-def _is_orphaned(item: Json, alive: set[str]) -> bool:
-    """Whether an object belongs to a Job that no longer exists. `alive` are the UIDs of all existing Jobs."""
+def _is_orphaned(item: Json, existing_uids: set[str]) -> bool:
+    """Whether an object belongs to a Job that no longer exists. `existing_uids` are the UIDs of all existing Jobs."""
     owners = item["metadata"].get("ownerReferences") or ()
     jobs = [owner["uid"] for owner in owners if owner["kind"] == "Job"]
-    return bool(jobs) and not any(uid in alive for uid in jobs)
+    return bool(jobs) and not any(uid in existing_uids for uid in jobs)

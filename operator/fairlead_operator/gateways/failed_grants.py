@@ -1,7 +1,7 @@
 """Makes the verdicts Authorized about servers from the grant failures in the gateways' reports. No I/O.
 
 A gateway reports when a failure begins and when it ends. If a gateway has not reported for REPLICA_SECONDS, because it
-ended or cannot be reached, its failures are ignored until it reports again. They are dropped after KEPT_SECONDS.
+ended or cannot be reached, its failures are ignored until it reports again. They are dropped after RETENTION_SECONDS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_operator.ports import ConditionVerdict
 
 REPLICA_SECONDS: Final = 60.0
 """Seconds without a report after which the failures of a gateway are ignored."""
-KEPT_SECONDS: Final = 3600.0
+RETENTION_SECONDS: Final = 3600.0
 """Seconds without a report after which the failures of a gateway are dropped."""
 START_SECONDS: Final = 30.0
 """Seconds after the operator's start for which a condition stays as it is, until all gateways have reported."""
@@ -37,10 +37,10 @@ class _Replica:
 
 
 class FailedGrants:
-    """Grant failures of each gateway. `changed` receives each server whose verdict may have changed."""
+    """Grant failures of each gateway. `on_change` receives each server whose verdict may have changed."""
 
-    def __init__(self, changed: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[ServerKey], None], monotonic: Callable[[], float]) -> None:
+        self._on_change = on_change
         self._monotonic = monotonic
         self._replicas: dict[str, _Replica] = {}
         self._first_verdict_at: float | None = None
@@ -55,19 +55,21 @@ class FailedGrants:
         if replica.silent:
             replica.silent = False
             for key in replica.failures:
-                self._changed(key)
+                self._on_change(key)
         if report.failed_grants is None:
             return
-        before = replica.failures
-        reported = report.failed_grants[:MOST_FAILED_GRANTS]
-        replica.failures = after = {ServerKey(failure.namespace, failure.server): failure for failure in reported}
-        for key in before.keys() | after.keys():
-            if before.get(key) != after.get(key):
-                self._changed(key)
+        failures_before = replica.failures
+        reported_failures = report.failed_grants[:MOST_FAILED_GRANTS]
+        replica.failures = failures_now = {
+            ServerKey(failure.namespace, failure.server): failure for failure in reported_failures
+        }
+        for key in failures_before.keys() | failures_now.keys():
+            if failures_before.get(key) != failures_now.get(key):
+                self._on_change(key)
 
-    def verdict(self, key: ServerKey, previous: ConditionVerdict | None) -> ConditionVerdict:
-        """The verdict Authorized. `previous` is the verdict of the present condition; it is kept after the operator's
-        start until all gateways can have reported.
+    def verdict(self, key: ServerKey, previous_verdict: ConditionVerdict | None) -> ConditionVerdict:
+        """The verdict Authorized. `previous_verdict` is the verdict of the present condition; it is kept after the
+        operator's start until all gateways can have reported.
         """
         now = self._monotonic()
         self._mark_silent_replicas(now)
@@ -78,7 +80,9 @@ class FailedGrants:
             oldest = min(failures, key=lambda failure: failure.since)
             cause = Cause.CALLS_ISSUER_UNREACHABLE if oldest.cause == UNREACHABLE else Cause.CALLS_NOT_GRANTED
             return ConditionVerdict(False, cause, oldest.sentence[:SENTENCE_CHARS])
-        return GRANTED if previous is None or now - self._first_verdict_at >= START_SECONDS else previous
+        return (
+            GRANTED if previous_verdict is None or now - self._first_verdict_at >= START_SECONDS else previous_verdict
+        )
 
     def seconds_until_due(self, key: ServerKey) -> float | None:
         """Seconds after which the verdict may change without a report; None if it cannot."""
@@ -93,11 +97,11 @@ class FailedGrants:
         return [replica for replica in self._replicas.values() if key in replica.failures and not replica.silent]
 
     def _mark_silent_replicas(self, now: float) -> None:
-        """Mark gateways that have not reported for REPLICA_SECONDS; drop them after KEPT_SECONDS."""
+        """Mark gateways that have not reported for REPLICA_SECONDS; drop them after RETENTION_SECONDS."""
         for name, replica in list(self._replicas.items()):
             if not replica.silent and now - replica.reported_at >= REPLICA_SECONDS:
                 replica.silent = True
                 for key in replica.failures:
-                    self._changed(key)
-            if now - replica.reported_at >= KEPT_SECONDS:
+                    self._on_change(key)
+            if now - replica.reported_at >= RETENTION_SECONDS:
                 del self._replicas[name]

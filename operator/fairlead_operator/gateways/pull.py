@@ -23,7 +23,7 @@ WAIT_SECONDS: Final = 1.0
 """Seconds for which a gateway may hold a long poll. Requests of users, suspected losses of a server and late attempts
 end the poll at once; other measurements arrive with up to this delay.
 """
-APART_SECONDS: Final = 0.1
+MIN_GAP_SECONDS: Final = 0.1
 """Minimum seconds between two requests to one replica. Each late attempt ends a poll at once, so many late attempts
 would otherwise cause as many requests.
 """
@@ -53,11 +53,11 @@ class Puller:
         self._retry = retry or ItemBackoff(first=0.5, limit=15.0)
         self._rng = rng or random.Random()
         self._polls: dict[str, asyncio.Task[None]] = {}
-        self.reached: dict[str, bool] = {}
+        self.is_reached: dict[str, bool] = {}
         """Whether the last request to each replica (`ADDRESS:PORT`) was answered."""
 
     def __repr__(self) -> str:
-        return f"<Puller replicas={len(self._polls)} reached={sum(self.reached.values())}>"
+        return f"<Puller replicas={len(self._polls)} reached={sum(self.is_reached.values())}>"
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -77,9 +77,9 @@ class Puller:
         except GatewayTrouble as error:
             logger.warning("the gateway replicas cannot be looked up: %s", error)
             return
-        for removed in self._polls.keys() - replicas:
-            self._polls.pop(removed).cancel()
-            self.reached.pop(removed, None)
+        for old_replica in self._polls.keys() - replicas:
+            self._polls.pop(old_replica).cancel()
+            self.is_reached.pop(old_replica, None)
         for replica in replicas - self._polls.keys():
             self._polls[replica] = asyncio.create_task(self._keep_polling(replica), name=f"reports of {replica}")
 
@@ -91,17 +91,18 @@ class Puller:
             except GatewayTrouble as error:
                 failures += 1
                 self._poll_observer(answered=False)
-                if self.reached.get(replica, True):
+                if self.is_reached.get(replica, True):
                     logger.warning("gateway %s cannot be polled, so its calls do not affect tiers: %s", replica, error)
-                self.reached[replica] = False
+                self.is_reached[replica] = False
                 await asyncio.sleep(self._retry.delay(failures, self._rng))
                 continue
-            if not self.reached.get(replica):
+            if not self.is_reached.get(replica):
                 logger.info("polling latencies of gateway %s", replica)
-            self.reached[replica], failures, cursor = True, 0, report.cursor
+            self.is_reached[replica] = True
+            failures, cursor = 0, report.cursor
             self._poll_observer(answered=True)
             try:
                 self._on_report(report)
             except Exception:
                 logger.exception("the report of gateway %s could not be processed", replica)
-            await asyncio.sleep(APART_SECONDS)
+            await asyncio.sleep(MIN_GAP_SECONDS)

@@ -36,19 +36,19 @@ class _Spec(msgspec.Struct):
     openapi: _Api | None = None
 
 
-class _Referring(msgspec.Struct):
+class _DocumentReference(msgspec.Struct):
     """The part of an McpServer's JSON that names the ConfigMap of its document."""
 
     spec: _Spec
 
 
 class ChangedDocuments:
-    """Calls `changed` with each server whose ConfigMap was created, changed or deleted since the last round."""
+    """Calls `on_change` with each server whose ConfigMap was created, changed or deleted since the last round."""
 
-    def __init__(self, kube: Kube, servers: DeclaredServers, changed: Callable[[ServerKey], None]) -> None:
+    def __init__(self, kube: Kube, servers: DeclaredServers, on_change: Callable[[ServerKey], None]) -> None:
         self._kube = kube
         self._servers = servers
-        self._changed = changed
+        self._on_change = on_change
         self._versions: dict[ServerKey, str] = {}
         """Version of each ConfigMap in the last round; empty for one that does not exist."""
 
@@ -75,7 +75,7 @@ class ChangedDocuments:
             if self._versions.setdefault(reference, version) != version:
                 self._versions[reference] = version
                 for key in keys:
-                    self._changed(key)
+                    self._on_change(key)
             await asyncio.sleep(REQUEST_SECONDS)
 
     def _servers_by_config_map(self) -> dict[ServerKey, list[ServerKey]]:
@@ -86,7 +86,7 @@ class ChangedDocuments:
             if text is None or b'"configMapRef"' not in text:
                 continue
             try:
-                api = msgspec.json.decode(text, type=_Referring).spec.openapi
+                api = msgspec.json.decode(text, type=_DocumentReference).spec.openapi
             except msgspec.DecodeError:
                 continue
             if api is not None and api.config_map_ref is not None:

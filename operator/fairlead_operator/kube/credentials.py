@@ -178,11 +178,11 @@ class CredentialStore:
         """Delete the copy of one server's credential; no error when it does not exist."""
         await self._remove(shard_name(key, self.name), store_key(key))
 
-    async def sweep(self, alive: Iterable[ServerKey]) -> None:
-        """Delete the copies of all servers that are not `alive`, and all copies in Secrets of an earlier `name`."""
-        alive_keys, shards = {store_key(key) for key in alive}, store_names(self.name)
+    async def sweep(self, servers: Iterable[ServerKey]) -> None:
+        """Delete the copies of servers that are not in `servers`, and all copies in Secrets of an earlier `name`."""
+        used_keys, shards = {store_key(key) for key in servers}, store_names(self.name)
         for key in self.store:
-            for entry in [entry for entry in self._data(key.name) if entry not in alive_keys or key.name not in shards]:
+            for entry in [entry for entry in self._data(key.name) if entry not in used_keys or key.name not in shards]:
                 await self._remove(key.name, entry)
 
     async def _remove(self, shard: str, entry: str) -> None:
@@ -226,16 +226,16 @@ class CredentialStore:
 class LabelledSecrets:
     """Informer stores of the labelled Secrets in `namespaces`; an empty name stands for all namespaces.
 
-    `changed(key, before, after)` is called for each Secret that was added, changed or deleted.
+    `on_change(key, before, after)` is called for each Secret that was added, changed or deleted.
     """
 
     def __init__(
         self,
         namespaces: Iterable[str],
-        changed: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
+        on_change: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
     ) -> None:
         self.stores: Mapping[str | None, ObjectStore[LabelledSecret]] = {
-            namespace or None: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
+            namespace or None: ObjectStore(LabelledSecret.from_object, on_change) for namespace in namespaces
         }
         """Store by its namespace; None for all namespaces."""
 
@@ -270,21 +270,21 @@ class Resolver:
 
     async def resolve(self, server: McpServer, url: str) -> ResolvedCredential:
         """The credential for `url`, or why it cannot be used. Also checks the Secrets that the server's pods read."""
-        refused, absent = await self._check_pods(server)
-        if refused is not None:
-            return ResolvedCredential(refused, pods_refusal=refused)
-        resolved = await self._resolve_auth(server, url)
-        if resolved.verdict.ok:
-            resolved = await self._add_arguments_and_schemes(server, url, resolved)
-        return dataclasses.replace(resolved, absent=absent)
+        refusal, absent_secrets = await self._check_pods(server)
+        if refusal is not None:
+            return ResolvedCredential(refusal, pods_refusal=refusal)
+        resolved_credential = await self._resolve_auth(server, url)
+        if resolved_credential.verdict.ok:
+            resolved_credential = await self._add_arguments_and_schemes(server, url, resolved_credential)
+        return dataclasses.replace(resolved_credential, absent_secrets=absent_secrets)
 
     async def _add_arguments_and_schemes(
-        self, server: McpServer, url: str, resolved: ResolvedCredential
+        self, server: McpServer, url: str, resolved_credential: ResolvedCredential
     ) -> ResolvedCredential:
         """Add the values of arguments and the credentials of security schemes."""
         arguments: dict[str, dict[str, str]] = {}
         schemes: dict[str, SentCredential] = {}
-        versions = [] if resolved.ref is None else [resolved.ref.hash]
+        versions = [] if resolved_credential.ref is None else [resolved_credential.ref.hash]
         try:
             for argument in secret_arguments(server.spec):
                 secret = await self._read(server, argument.source)
@@ -302,10 +302,12 @@ class Resolver:
         except UnusableSecret as error:
             return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)))
         if not arguments and not schemes:
-            return resolved
-        credential = msgspec.structs.replace(resolved.value or Credential(), arguments=arguments, schemes=schemes)
+            return resolved_credential
+        credential = msgspec.structs.replace(
+            resolved_credential.value or Credential(), arguments=arguments, schemes=schemes
+        )
         reference = credential_ref(server.key, "\0".join(versions), self._name)
-        return dataclasses.replace(resolved, ref=reference, value=credential)
+        return dataclasses.replace(resolved_credential, ref=reference, value=credential)
 
     async def _check_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
         """Why the pods must not be started, and the absent Secrets of optional references."""
@@ -328,20 +330,24 @@ class Resolver:
             return ResolvedCredential(RESOLVED)
         discovery_auth = server.spec.discovery.auth
         try:
-            calls = await self._present(server, auth, url)
+            call_credential = await self._present(server, auth, url)
             if server.spec.starts_with_keys:  # the operator's process only has the environment of the pod
-                operator = None
+                operator_credential = None
             elif auth.of_caller is None:
-                operator = None if auth.grant is None else calls.of_operator
+                operator_credential = None if auth.grant is None else call_credential.operator_credential
             elif discovery_auth is None:
-                operator = OperatorCredential()
+                operator_credential = OperatorCredential()
             else:
-                operator = (await self._present(server, discovery_auth, url)).of_operator
+                operator_credential = (await self._present(server, discovery_auth, url)).operator_credential
         except _RefusedReference as refused:
             return ResolvedCredential(refused.verdict)
-        reference = None if calls.value is None else credential_ref(server.key, calls.version, self._name)
-        oauth = call_oauth_settings(calls, server.spec, first_grant=False)
-        return ResolvedCredential(RESOLVED, reference, calls.value, oauth=oauth, operator=operator)
+        reference = (
+            None if call_credential.value is None else credential_ref(server.key, call_credential.version, self._name)
+        )
+        oauth = call_oauth_settings(call_credential, server.spec, first_grant=False)
+        return ResolvedCredential(
+            RESOLVED, reference, call_credential.value, oauth=oauth, own_credential=operator_credential
+        )
 
     async def _present(self, server: McpServer, auth: Auth | DiscoveryAuth, url: str) -> PresentedCredential:
         """Header or client that `auth` presents to the server at `url`. Raises _RefusedReference."""

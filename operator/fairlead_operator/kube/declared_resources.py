@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.common import Condition, ObjectMeta, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
-from fairlead_kube.client import EXCESS, Json, Kube
+from fairlead_kube.client import EXCESS_MEMBER, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.informer import Store
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
@@ -37,7 +37,7 @@ _MANAGER: Final = frozenset({"manager", "time", "subresource"})
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenResource:
     """A resource that violates the model of its kind: it is older than a validation rule, or was written without
     validation.
     """
@@ -48,27 +48,30 @@ class Broken:
     """The errors of the validation, for a message."""
 
 
-class Declared(ObjectStore[R | Broken], Generic[R]):
+class DeclaredResources(ObjectStore[R | BrokenResource], Generic[R]):
     """Store of all resources of a kind, in all namespaces or in one; each resource is parsed once per change."""
 
     def __init__(
-        self, kind: Kind, model: type[R], changed: Callable[[ServerKey, R | Broken | None, R | Broken | None], None]
+        self,
+        kind: Kind,
+        model: type[R],
+        on_change: Callable[[ServerKey, R | BrokenResource | None, R | BrokenResource | None], None],
     ) -> None:
-        super().__init__(self._parse, changed)
+        super().__init__(self._parse, on_change)
         self._kind = kind
         self._model = model
 
     def valid(self) -> list[R]:
         """Resources that could be parsed."""
-        return [content for content in self.values() if not isinstance(content, Broken)]
+        return [content for content in self.values() if not isinstance(content, BrokenResource)]
 
-    def broken_resources(self) -> dict[ServerKey, Broken]:
+    def broken_resources(self) -> dict[ServerKey, BrokenResource]:
         """Resources that could not be parsed."""
-        return {key: content for key in self if isinstance(content := self.get(key), Broken)}
+        return {key: content for key in self if isinstance(content := self.get(key), BrokenResource)}
 
-    def _parse(self, item: Json) -> R | Broken:
+    def _parse(self, item: Json) -> R | BrokenResource:
         content = _parse_resource(self._model, _slim(item))
-        if isinstance(content, Broken):
+        if isinstance(content, BrokenResource):
             logger.warning("%s %s cannot be read: %s", self._kind.kind, key_of(item), content.problem)
         return content
 
@@ -79,10 +82,10 @@ class DeclaredServers(ObjectStore[bytes]):
     A parsed server with its status takes ten times the memory of its JSON, and a reconcile reads only one server.
     """
 
-    def __init__(self, changed: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
-        super().__init__(lambda item: msgspec.json.encode(_slim(item)), changed)
+    def __init__(self, on_change: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
+        super().__init__(lambda item: msgspec.json.encode(_slim(item)), on_change)
 
-    def server(self, key: ServerKey) -> McpServer | Broken | None:
+    def server(self, key: ServerKey) -> McpServer | BrokenResource | None:
         """The server as last seen; None if it does not exist."""
         text = self.get(key)
         return None if text is None else _parse_resource(McpServer, msgspec.json.decode(text))
@@ -93,7 +96,7 @@ class DeclaredServers(ObjectStore[bytes]):
         if text is None:
             return None
         try:
-            return msgspec.json.decode(text, type=_Labelled).metadata.labels
+            return msgspec.json.decode(text, type=_LabelledServer).metadata.labels
         except msgspec.ValidationError:
             return None
 
@@ -102,7 +105,7 @@ class _Labels(msgspec.Struct):
     labels: dict[str, str] = {}
 
 
-class _Labelled(msgspec.Struct):
+class _LabelledServer(msgspec.Struct):
     """The part of an McpServer's JSON that contains its labels."""
 
     metadata: _Labels
@@ -120,14 +123,14 @@ def _slim(item: Json) -> Json:
     return {**item, "metadata": metadata}
 
 
-def _parse_resource(model: type[R], item: Json) -> R | Broken:
-    if EXCESS in item:
-        return Broken(item, f"the resource is too large to be read: it has {item[EXCESS]}")
+def _parse_resource(model: type[R], item: Json) -> R | BrokenResource:
+    if EXCESS_MEMBER in item:
+        return BrokenResource(item, f"the resource is too large to be read: it has {item[EXCESS_MEMBER]}")
     try:
         return model.model_validate(item)
     except ValidationError as error:
         problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-        return Broken(item, problem)
+        return BrokenResource(item, problem)
 
 
 def deny_all_policy(item: Json) -> ToolPolicy:
@@ -175,8 +178,8 @@ class KubeDeclarations:
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
         self._tier_lock = asyncio.Lock()
         self.servers = DeclaredServers(self._on_change)
-        self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._tier_changed)
-        self._policies: Declared[ToolPolicy] = Declared(TOOL_POLICIES, ToolPolicy, self._rule_changed)
+        self._tiers: DeclaredResources[LatencyTier] = DeclaredResources(LATENCY_TIERS, LatencyTier, self._tier_changed)
+        self._policies: DeclaredResources[ToolPolicy] = DeclaredResources(TOOL_POLICIES, ToolPolicy, self._rule_changed)
 
     @property
     def has_tiers(self) -> bool:
@@ -206,18 +209,21 @@ class KubeDeclarations:
     async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         body = {"metadata": {"name": policy.metadata.name}, "status": status.to_wire()}
         try:
-            applied = await self._write_status(TOOL_POLICIES, policy, body)
+            answer = await self._write_status(TOOL_POLICIES, policy, body)
         except NotFound:
             return
         except Invalid as error:  # the API server validates the spec too, which may be older than a validation rule
             logger.warning("the status of ToolPolicy %s cannot be written: %s", policy.key, error)
             return
-        if applied is not None:
-            self._policies.update(applied)
+        if answer is not None:
+            self._policies.update(answer)
 
     async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         await self._write_tier_status(
-            {name: {"conditions": shown, "default": name == default} for name, shown in conditions.items()}
+            {
+                name: {"conditions": tier_conditions, "default": name == default}
+                for name, tier_conditions in conditions.items()
+            }
         )
 
     async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
@@ -237,11 +243,11 @@ class KubeDeclarations:
                     continue
                 body = {"metadata": {"name": tier.metadata.name}, "status": status.to_wire()}
                 try:
-                    applied = await self._write_status(LATENCY_TIERS, tier, body)
+                    answer = await self._write_status(LATENCY_TIERS, tier, body)
                 except NotFound:
                     continue
-                if applied is not None:
-                    self._tiers.update(applied)
+                if answer is not None:
+                    self._tiers.update(answer)
 
     async def _write_status(self, kind: Kind, resource: Resource, body: Json) -> Json | None:
         """Write a status; None if the write is postponed because another client keeps undoing it. Raises ApiError."""

@@ -103,13 +103,13 @@ def config_map_for(blob: Blob, namespace: str) -> Json:
     return manifest
 
 
-def holds(stored: Blob, wanted: Blob) -> bool:
-    """Whether a stored blob equals the wanted blob, apart from labels and annotations that other clients added."""
+def holds(stored_blob: Blob, new_blob: Blob) -> bool:
+    """Whether a stored blob equals another blob, apart from labels and annotations that other clients added."""
     return (
-        stored.data == wanted.data
-        and stored.binary == wanted.binary
-        and wanted.labels.items() <= stored.labels.items()
-        and wanted.annotations.items() <= stored.annotations.items()
+        stored_blob.data == new_blob.data
+        and stored_blob.binary == new_blob.binary
+        and new_blob.labels.items() <= stored_blob.labels.items()
+        and new_blob.annotations.items() <= stored_blob.annotations.items()
     )
 
 
@@ -134,9 +134,9 @@ class KubeDocuments:
         self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._on_change)
         self._heads: dict[str, Mapping[str, str]] = {}
         """Labels of each head, by its name."""
-        self._being_written: Counter[str] = Counter()
+        self._running_writes: Counter[str] = Counter()
         """Number of running writes per blob."""
-        self._being_tidied: dict[str, asyncio.Event] = {}
+        self._running_deletions: dict[str, asyncio.Event] = {}
         """Events of the parts that `tidy` is deleting; each is set after the deletion."""
 
     def __repr__(self) -> str:
@@ -161,12 +161,12 @@ class KubeDocuments:
         head = blobs[-1]
         parts_before = self._parts(head.name)
         names = {blob.name for blob in blobs}
-        self._being_written.update(names)
+        self._running_writes.update(names)
         try:
             for blob in blobs:
                 await self._store(blob)
         finally:
-            self._being_written.subtract(names)
+            self._running_writes.subtract(names)
         for part in parts_before:
             if part not in names:
                 await self._delete(part)
@@ -176,46 +176,46 @@ class KubeDocuments:
         with contextlib.suppress(NotFound):
             mark = {"metadata": {"annotations": {ANNOTATION_WITHDRAWN: "true"}}}
             await self._kube.merge(CONFIG_MAPS, self._namespace, name, mark)
-        for each in (name, *parts):
-            await self._delete(each)
+        for blob_name in (name, *parts):
+            await self._delete(blob_name)
 
     async def tidy(self) -> None:
         for name in self._orphans():
             if name not in self._orphans():
                 continue  # its document was published while another part was deleted
             logger.info("deleting the ConfigMap %s: its document was never completed, or was deleted", name)
-            deleted = self._being_tidied[name] = asyncio.Event()
+            deleted = self._running_deletions[name] = asyncio.Event()
             try:
                 await self._delete(name)
             finally:
-                del self._being_tidied[name]
+                del self._running_deletions[name]
                 deleted.set()
 
     def _orphans(self) -> list[str]:
         """Parts that no head names and that are not being written."""
         blobs = self.store.values()
-        named = {part for blob in blobs for part in blob.parts}
+        named_parts = {part for blob in blobs for part in blob.parts}
         parts = [blob.name for blob in blobs if blob.is_part]
-        return [part for part in parts if part not in named and self._being_written[part] == 0]
+        return [part for part in parts if part not in named_parts and self._running_writes[part] == 0]
 
     async def _store(self, blob: Blob) -> None:
-        if (deleted := self._being_tidied.get(blob.name)) is not None:
+        if (deleted := self._running_deletions.get(blob.name)) is not None:
             await deleted.wait()  # until then, the store still contains the part that is being deleted
-        stored = self._blob(blob.name)
-        if stored is not None and holds(stored, blob):
+        stored_blob = self._blob(blob.name)
+        if stored_blob is not None and holds(stored_blob, blob):
             return
-        packed = self.store.get(self._key(blob.name))
+        packed_blob = self.store.get(self._key(blob.name))
         await self._drift.write(
             WriteTarget(CONFIG_MAPS, self._namespace, blob.name),
             msgspec.json.encode(blob, order="deterministic"),
-            packed.writers if packed is not None else None,
+            packed_blob.writers if packed_blob is not None else None,
             partial(self._on_foreign_change, blob.name, blob.labels),
-            partial(self._put, blob, stored),
+            partial(self._put, blob, stored_blob),
         )
 
-    async def _put(self, blob: Blob, stored: Blob | None) -> Json:
-        if stored is not None:
-            await self._delete_foreign_keys(stored, blob)
+    async def _put(self, blob: Blob, stored_blob: Blob | None) -> Json:
+        if stored_blob is not None:
+            await self._delete_foreign_keys(stored_blob, blob)
         manifest = config_map_for(blob, self._namespace)
         if self._owners:
             manifest["metadata"]["ownerReferences"] = self._owners
@@ -228,21 +228,21 @@ class KubeDocuments:
             self._on_foreign_change(blob.name, blob.labels)
         return answer
 
-    async def _delete_foreign_keys(self, stored: Blob, wanted: Blob) -> None:
+    async def _delete_foreign_keys(self, stored_blob: Blob, new_blob: Blob) -> None:
         """Delete keys that another client added: a server-side apply would keep them, and a gateway could mistake their
         values for the document.
         """
         patch: Json = {
-            field: {key: None for key in present_keys if key not in wanted_keys}
-            for field, present_keys, wanted_keys in (
-                ("data", stored.data, wanted.data),
-                ("binaryData", stored.binary, wanted.binary),
+            field: {key: None for key in stored_keys if key not in new_keys}
+            for field, stored_keys, new_keys in (
+                ("data", stored_blob.data, new_blob.data),
+                ("binaryData", stored_blob.binary, new_blob.binary),
             )
         }
         patch = {field: keys for field, keys in patch.items() if keys}
         if patch:
-            patch["metadata"] = {"resourceVersion": self.store.version(self._key(stored.name))}
-            self.store.put(await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch))
+            patch["metadata"] = {"resourceVersion": self.store.version(self._key(stored_blob.name))}
+            self.store.put(await self._kube.merge(CONFIG_MAPS, self._namespace, stored_blob.name, patch))
 
     async def _delete(self, name: str) -> None:
         with contextlib.suppress(NotFound):

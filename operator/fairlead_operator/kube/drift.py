@@ -53,33 +53,33 @@ class Writers(NamedTuple):
 
     own_at: str = ""
     """Time of the last change by Fairlead's field manager."""
-    other: str = ""
+    other_manager: str = ""
     """Another field manager: the one that made the last change."""
-    other_at: str = ""
-    """Time of the last change by `other`."""
+    other_manager_at: str = ""
+    """Time of the last change by `other_manager`."""
 
     @classmethod
     def of(cls, item: Json, subresource: str = "") -> Writers:
         """Read an API object."""
-        own_at = other = other_at = ""
+        own_at = other_manager = other_manager_at = ""
         for entry in item["metadata"].get("managedFields") or ():
             if (entry.get("subresource") or "") != subresource:
                 continue
             manager, time = str(entry.get("manager") or ""), str(entry.get("time") or "")
             if manager == MANAGER:
                 own_at = max(own_at, time)
-            elif time >= other_at:
-                other, other_at = manager[:MANAGER_LIMIT], time
-        return cls(own_at, other, other_at)
+            elif time >= other_manager_at:
+                other_manager, other_manager_at = manager[:MANAGER_LIMIT], time
+        return cls(own_at, other_manager, other_manager_at)
 
-    def since(self, own_at: str) -> str:
+    def last_manager_after(self, own_at: str) -> str:
         """The field manager that changed the object after this operator's write at `own_at`; empty if unknown, because
         the object was deleted, or fields were only removed.
 
         Fairlead's own field manager means that another Fairlead operator changed the object.
         """
-        if self.other and self.other_at >= own_at:
-            return self.other
+        if self.other_manager and self.other_manager_at >= own_at:
+            return self.other_manager
         return MANAGER if self.own_at > own_at else ""
 
 
@@ -89,7 +89,7 @@ class _Repairs:
 
     owner: ServerKey | None
     """The server that the object belongs to; None if it belongs to the installation."""
-    by: str
+    manager: str
     """Field manager that made the last change that had to be repaired; empty if unknown."""
     count: int = 0
     next_at: float = 0.0
@@ -100,7 +100,7 @@ class _Repairs:
     """Timer that forgets the repairs after `CALM_S` seconds."""
 
     @property
-    def disputed(self) -> bool:
+    def is_disputed(self) -> bool:
         """Whether another client keeps undoing the operator's writes."""
         return self.count > IMMEDIATE_REPAIRS
 
@@ -122,7 +122,7 @@ class DriftRepairs:
         self,
         target: WriteTarget,
         content: bytes,
-        before: Writers | None,
+        writers_before: Writers | None,
         wake: Callable[[], None],
         send: Callable[[], Awaitable[Json]],
         owner: ServerKey | None = None,
@@ -131,15 +131,17 @@ class DriftRepairs:
         repair. If a repair comes too early, it is not sent: the method returns None, and calls `wake` when the repair
         may be sent.
 
-        `before` are the writers of the replaced object. Raises what `send` raises.
+        `writers_before` are the writers of the replaced object. Raises what `send` raises.
         """
-        last, own_at = self._last_writes.get(target, (None, ""))
-        is_repair = last == hash(content)
+        last_hash, own_at = self._last_writes.get(target, (None, ""))
+        is_repair = last_hash == hash(content)
         if is_repair and self.postpone(target, wake):
             return None
         answer = await send()
         if is_repair:
-            self.count_repair(target, before.since(own_at) if before is not None else "", wake, owner)
+            self.count_repair(
+                target, writers_before.last_manager_after(own_at) if writers_before is not None else "", wake, owner
+            )
         self._last_writes[target] = hash(content), Writers.of(answer, target.subresource).own_at
         return answer
 
@@ -165,26 +167,26 @@ class DriftRepairs:
         return True
 
     def count_repair(
-        self, target: WriteTarget, by: str, wake: Callable[[], None], owner: ServerKey | None = None
+        self, target: WriteTarget, manager: str, wake: Callable[[], None], owner: ServerKey | None = None
     ) -> None:
-        """Count a repair of an object that the field manager `by` had changed (empty: unknown).
+        """Count a repair of an object that the field manager `manager` had changed (empty: unknown).
 
         `wake` is called when a disputed object has not been repaired for `CALM_S` seconds.
         """
         self._on_repair(target.kind)
         loop = asyncio.get_running_loop()
-        repairs = self._repairs.setdefault(target, _Repairs(owner, by))
+        repairs = self._repairs.setdefault(target, _Repairs(owner, manager))
         repairs.count += 1
-        repairs.by = by or repairs.by
+        repairs.manager = manager or repairs.manager
         if repairs.count >= IMMEDIATE_REPAIRS:
             pause = FIRST_PAUSE_S * 2.0 ** min(repairs.count - IMMEDIATE_REPAIRS, 16)
             repairs.next_at = loop.time() + min(LONGEST_PAUSE_S, pause)
         if repairs.count == IMMEDIATE_REPAIRS + 1:
-            logger.warning("%s", _sentence(target, repairs.by))
+            logger.warning("%s", _sentence(target, repairs.manager))
 
         def calm() -> None:
             del self._repairs[target]
-            if repairs.disputed:
+            if repairs.is_disputed:
                 logger.info("%s is no longer changed by others", target)
                 wake()
 
@@ -195,9 +197,9 @@ class DriftRepairs:
     def verdict(self, owner: ServerKey) -> ConditionVerdict | None:
         """Verdict about the clients that keep undoing the operator's writes for a server; None without such clients."""
         sentences = [
-            _sentence(target, repairs.by)
+            _sentence(target, repairs.manager)
             for target, repairs in self._repairs.items()
-            if repairs.owner == owner and repairs.disputed
+            if repairs.owner == owner and repairs.is_disputed
         ]
         return ConditionVerdict(True, Cause.WRITES_UNDONE, ". ".join(sorted(sentences))) if sentences else None
 
@@ -222,16 +224,16 @@ class DriftRepairs:
 
 def content_of(status: Json) -> bytes:
     """A status without its transition times, encoded to be compared with another status."""
-    conditions = [{**each, "lastTransitionTime": None} for each in status.get("conditions") or ()]
+    conditions = [{**condition, "lastTransitionTime": None} for condition in status.get("conditions") or ()]
     return _encode({**status, "conditions": conditions})
 
 
-def _sentence(target: WriteTarget, by: str) -> str:
+def _sentence(target: WriteTarget, manager: str) -> str:
     """Sentence about a disputed object. It has no counts, because each new count would cause a write of the status."""
-    who = f"field manager {by}"
-    if by == MANAGER:
-        who = f"another operator of Fairlead (field manager {MANAGER})"
-    elif not by:
-        who = "a client that its managedFields do not name, because it only deletes or removes fields"
+    client = f"field manager {manager}"
+    if manager == MANAGER:
+        client = f"another operator of Fairlead (field manager {MANAGER})"
+    elif not manager:
+        client = "a client that its managedFields do not name, because it only deletes or removes fields"
     limit = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
-    return f"{target} is changed or deleted again and again by {who}, and {limit}"
+    return f"{target} is changed or deleted again and again by {client}, and {limit}"

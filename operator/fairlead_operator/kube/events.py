@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 NOTE_LIMIT: Final = 1000
 """Maximum characters of a note; the API server refuses more than 1024."""
-REMEMBERED: Final = 10_000
+MAX_EVENTS: Final = 10_000
 """Maximum number of different Events whose times are kept."""
 REPEATS: Final = 3
 """Number of times that an Event is posted within a period."""
@@ -34,7 +34,7 @@ REPEATS: Final = 3
 class Events:
     """Posts Events about custom resources.
 
-    An Event is dropped if, within `quiet` seconds, it equals the last one of its resource or was posted `REPEATS`
+    An Event is dropped if, within `period_s` seconds, it equals the last one of its resource or was posted `REPEATS`
     times.
     """
 
@@ -43,12 +43,12 @@ class Events:
         kube: Kube,
         instance: str,
         *,
-        quiet: float = 600.0,
+        period_s: float = 600.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
         self._instance = instance
-        self._quiet = quiet
+        self._period_s = period_s
         self._monotonic = monotonic
         self._post_times: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
         """Monotonic times at which each Event was posted, by the UID of its resource and its announcement."""
@@ -88,13 +88,13 @@ class Events:
 
     def _should_post(self, uid: str, announcement: Announcement) -> bool:
         now, event = self._monotonic(), (uid, announcement)
-        times = [posted_at for posted_at in self._post_times.get(event, ()) if now - posted_at < self._quiet]
+        times = [posted_at for posted_at in self._post_times.get(event, ()) if now - posted_at < self._period_s]
         if len(times) >= REPEATS or (times and self._last_announcements.get(uid) == announcement):
             return False
         self._post_times[event] = [*times, now]
         self._post_times.move_to_end(event)
         self._last_announcements[uid] = announcement
-        while len(self._post_times) > REMEMBERED:
+        while len(self._post_times) > MAX_EVENTS:
             (oldest_uid, _), _ = self._post_times.popitem(last=False)
             self._last_announcements.pop(oldest_uid, None)
         return True

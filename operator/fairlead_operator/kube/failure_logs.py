@@ -24,37 +24,37 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 16_384
 """Maximum number of bytes that are read from the end of a log."""
-RECENT_S: Final = 60
+MAX_AGE_S: Final = 60
 """Maximum age in seconds of the log lines that are read; older lines are from another process."""
 
 
 class FailureLogs:
-    """Reads logs of stdio servers. `newest` returns the name of a server's newest pod, empty for none; `secrets` the
-    values of the Secrets in its environment.
+    """Reads logs of stdio servers. `newest_pod` returns the name of a server's newest pod, empty for none;
+    `secret_values` returns the values of the Secrets in its environment.
     """
 
     def __init__(
-        self, kube: Kube, newest: Callable[[ServerKey], str], secrets: Callable[[McpServer], frozenset[str]]
+        self, kube: Kube, newest_pod: Callable[[ServerKey], str], secret_values: Callable[[McpServer], frozenset[str]]
     ) -> None:
         self._kube = kube
-        self._newest = newest
-        self._secrets = secrets
+        self._newest_pod = newest_pod
+        self._secret_values = secret_values
 
     async def read(self, server: McpServer) -> str:
         """The log line that explains the failure; empty without one, or if the log cannot be read now. Never raises."""
-        pod = self._newest(server.key)
+        pod = self._newest_pod(server.key)
         if not pod:
             return ""
         try:
             log = await self._kube.log(
-                server.metadata.namespace, pod, CONTAINER, lines=MOST_LINES, size=MOST_BYTES, seconds=RECENT_S
+                server.metadata.namespace, pod, CONTAINER, lines=MOST_LINES, size=MOST_BYTES, seconds=MAX_AGE_S
             )
         except ApiError as error:
             logger.info("the log of %s cannot be read: %s", server.key, error)
             return ""
         spec_variables = {variable.name: variable.value for variable in server.spec.env if variable.value}
         masks = (
-            Mask.of_values(self._secrets(server)),
+            Mask.of_values(self._secret_values(server)),
             Mask.of_process(_arguments(server), spec_variables),
         )
         # Lines are masked before one is chosen and cut, so that no part of a secret remains at its end.

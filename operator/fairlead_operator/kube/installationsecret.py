@@ -62,20 +62,20 @@ class InstallationSecret:
             metadata["ownerReferences"] = self._owners
         data = {**_missing({}), **self._values}
         body: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-        created = await self._kube.create(SECRETS, self._namespace, body)
+        secret = await self._kube.create(SECRETS, self._namespace, body)
         self._count_repair()
         logger.info("created the installation's Secret %s", self.scope.name)
-        return created
+        return secret
 
     async def _complete(self, secret: Json) -> Json:
         """Add the missing keys."""
-        missing = _missing(secret.get("data") or {})
-        if not missing:
+        missing_values = _missing(secret.get("data") or {})
+        if not missing_values:
             return secret
-        patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing}
-        completed = await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
+        patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing_values}
+        complete_secret = await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
         self._count_repair()
-        return completed
+        return complete_secret
 
     def _count_repair(self) -> None:
         if self._values:

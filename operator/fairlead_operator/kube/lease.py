@@ -67,12 +67,12 @@ class Expiry:
         if not spec.get("holderIdentity"):
             self._observations.pop(key, None)
             return True
-        current = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
-        previous, since = self._observations.get(key, ((), now))
-        if previous != current:
-            self._observations[key] = current, now
+        current_renewal = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
+        previous_renewal, unchanged_since = self._observations.get(key, ((), now))
+        if previous_renewal != current_renewal:
+            self._observations[key] = current_renewal, now
             return False
-        return now - since >= float(spec.get("leaseDurationSeconds") or self._duration)
+        return now - unchanged_since >= float(spec.get("leaseDurationSeconds") or self._duration)
 
 
 SuperiorHolder = Callable[[float], Awaitable[str]]
@@ -248,13 +248,13 @@ class Lease:
 
     async def _acquire_or_renew(self) -> bool:
         """Try once to acquire or renew; False on failure. If another process holds the lease, `_lease` becomes None."""
-        before = self._monotonic()
+        sent_at = self._monotonic()
         try:
             lease = self._lease or await self._read()
-            if holder := self._other_holder(lease, before):
+            if holder := self._other_holder(lease, sent_at):
                 self._lease = None
             else:
-                holder = await self._superior_holder(before)
+                holder = await self._superior_holder(sent_at)
             if holder:
                 self._leading_until = 0.0
                 self._set_holder(holder)
@@ -269,7 +269,7 @@ class Lease:
             return False
         self._last_error = ""
         self.holder = ""
-        self._leading_until = before + self._timings.deadline
+        self._leading_until = sent_at + self._timings.deadline
         return True
 
     async def _handle_conflict(self) -> bool:

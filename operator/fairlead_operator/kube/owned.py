@@ -52,10 +52,10 @@ class ObservedObject:
         return status
 
 
-class _Applied(NamedTuple):
+class _LastApply(NamedTuple):
     """The last apply of an object."""
 
-    wanted: str
+    manifest_hash: str
     """Hash of the manifest."""
     fingerprint: str
     """Fingerprint of the object after the apply."""
@@ -64,7 +64,7 @@ class _Applied(NamedTuple):
 
 
 class ForeignObject(Exception):
-    """An object with the wanted name exists but has another owner; it is not changed."""
+    """An object with the server's name exists but has another owner; it is not changed."""
 
 
 def fingerprint(item: Json) -> str:
@@ -76,13 +76,13 @@ def fingerprint(item: Json) -> str:
     return hashlib.sha256(_encode([metadata, content])).hexdigest()
 
 
-def has_surplus(wanted: Any, actual: Any) -> bool:
-    """Whether any list in `actual`, at any depth, has more items than the corresponding list in `wanted`."""
-    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
-        return any(has_surplus(value, actual.get(member)) for member, value in wanted.items())
-    if isinstance(wanted, list) and isinstance(actual, list):
-        pairs = zip(wanted, actual, strict=False)
-        return len(actual) > len(wanted) or any(has_surplus(item, other) for item, other in pairs)
+def has_surplus(manifest_value: Any, observed_value: Any) -> bool:
+    """Whether any list in the observed value, at any depth, has more items than the manifest's corresponding list."""
+    if isinstance(manifest_value, Mapping) and isinstance(observed_value, Mapping):
+        return any(has_surplus(value, observed_value.get(member)) for member, value in manifest_value.items())
+    if isinstance(manifest_value, list) and isinstance(observed_value, list):
+        pairs = zip(manifest_value, observed_value, strict=False)
+        return len(observed_value) > len(manifest_value) or any(has_surplus(item, other) for item, other in pairs)
     return False
 
 
@@ -109,7 +109,7 @@ def _observe(item: Json) -> ObservedObject:
     )
 
 
-class Owned:
+class OwnedObjects:
     """Objects of all servers in one store per kind; each object has its server's name.
 
     `enqueue` is called with each server whose objects changed. `drift` limits how often changes by other clients are
@@ -129,7 +129,7 @@ class Owned:
         self.stores: dict[Kind, ObjectStore[ObservedObject]] = {
             kind: ObjectStore(_observe, partial(self._on_change, kind)) for kind in kinds
         }
-        self._applied_objects: dict[tuple[Kind, ServerKey], _Applied] = {}
+        self._applied_objects: dict[tuple[Kind, ServerKey], _LastApply] = {}
 
     def __repr__(self) -> str:
         return f"<Owned {self.stores} applied={len(self._applied_objects)}>"
@@ -145,34 +145,41 @@ class Owned:
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         store, key = self.stores[kind], ServerKey(namespace, name)
-        wanted = hashlib.sha256(_encode(manifest)).hexdigest()
-        seen, applied = store.get(key), self._applied_objects.get((kind, key))
-        is_repetition = applied is not None and applied.wanted == wanted
-        if is_repetition and applied is not None and seen is not None and applied.fingerprint == seen.fingerprint:
+        manifest_hash = hashlib.sha256(_encode(manifest)).hexdigest()
+        observed_object, last_apply = store.get(key), self._applied_objects.get((kind, key))
+        is_repetition = last_apply is not None and last_apply.manifest_hash == manifest_hash
+        if (
+            is_repetition
+            and last_apply is not None
+            and observed_object is not None
+            and last_apply.fingerprint == observed_object.fingerprint
+        ):
             return
         target, wake = WriteTarget(kind, namespace, name), partial(self._enqueue, key)
         if is_repetition and self._drift.postpone(target, wake):
             return
-        if seen is None or seen.owner_uid != owner_uid:
+        if observed_object is None or observed_object.owner_uid != owner_uid:
             await self._check_unclaimed(kind, namespace, name, owner_uid)
-        answer = await self._apply_exactly(kind, manifest, exists=seen is not None)
+        answer = await self._apply_exactly(kind, manifest, exists=observed_object is not None)
         store.put(answer)
-        after = _observe(answer)
-        self._applied_objects[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
-        if seen is not None and seen.fingerprint == after.fingerprint:
+        result = _observe(answer)
+        self._applied_objects[kind, key] = _LastApply(manifest_hash, result.fingerprint, result.writers.own_at)
+        if observed_object is not None and observed_object.fingerprint == result.fingerprint:
             return  # other clients only added members, which the apply kept: this was not a repair
-        logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
-        if is_repetition and applied is not None:
-            by = seen.writers.since(applied.own_at) if seen is not None else ""
-            self._drift.count_repair(target, by, wake, owner=key)
+        logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if observed_object else "created or adopted")
+        if is_repetition and last_apply is not None:
+            manager = (
+                observed_object.writers.last_manager_after(last_apply.own_at) if observed_object is not None else ""
+            )
+            self._drift.count_repair(target, manager, wake, owner=key)
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """Delete an object that is no longer wanted; no-op if it does not exist or `owner_uid` does not control it."""
-        seen = self.last_seen(kind, namespace, name)
-        if seen is None or seen.owner_uid != owner_uid:
+        observed_object = self.last_seen(kind, namespace, name)
+        if observed_object is None or observed_object.owner_uid != owner_uid:
             return
         with contextlib.suppress(NotFound):
-            await self._kube.delete(kind, namespace, name, uid=seen.uid)
+            await self._kube.delete(kind, namespace, name, uid=observed_object.uid)
         self.stores[kind].forget(ServerKey(namespace, name))
         self._forget(kind, ServerKey(namespace, name))
 

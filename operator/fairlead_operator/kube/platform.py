@@ -25,11 +25,11 @@ from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Invalid, NamespaceTerminating, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
-from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
+from fairlead_operator.kube.declared_resources import BrokenResource, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.failure_logs import FailureLogs
-from fairlead_operator.kube.owned import ForeignObject, Owned
+from fairlead_operator.kube.owned import ForeignObject, OwnedObjects
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.openapi.api_source import ApiSource
 from fairlead_operator.ports import (
@@ -54,7 +54,7 @@ class KubePlatformParts:
     """Components of a platform; informers fill their stores."""
 
     servers: DeclaredServers
-    owned: Owned
+    owned: OwnedObjects
     resolver: Resolver
     credential_store: CredentialStore
     events: Events
@@ -99,39 +99,39 @@ class KubePlatform:
 
     async def get(self, key: ServerKey) -> McpServer | None:
         server = self._servers.server(key)
-        if isinstance(server, Broken):
+        if isinstance(server, BrokenResource):
             await self._report_broken(key, server)
             raise UnreadableServer(server.problem)
         return server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
-        resolved = await self._resolver.resolve(server, request_url(server))
+        resolved_credential = await self._resolver.resolve(server, request_url(server))
         if server.spec.effective_transport == "stdio":
-            resolved = self._add_token(server, resolved)
-        if resolved.value is not None:
-            await self._credential_store.put(server.key, resolved.value)
-        elif resolved.verdict.ok is not None:
+            resolved_credential = self._add_token(server, resolved_credential)
+        if resolved_credential.value is not None:
+            await self._credential_store.put(server.key, resolved_credential.value)
+        elif resolved_credential.verdict.ok is not None:
             await self._credential_store.remove(server.key)
-        return resolved
+        return resolved_credential
 
-    def _add_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
+    def _add_token(self, server: McpServer, credential: ResolvedCredential) -> ResolvedCredential:
         """Add the token for the gate of a stdio server; also if the server's Secrets cannot be used, because running
         pods require the token.
         """
         token = self._credential_store.token(server.key) or secrets.token_urlsafe(32)
-        version = "" if resolved.ref is None else f" {resolved.ref.hash}"
+        version = "" if credential.ref is None else f" {credential.ref.hash}"
         return dataclasses.replace(
-            resolved,
+            credential,
             ref=credential_ref(server.key, f"{stdio_gate.digest(token)}{version}", self._credential_store.name),
-            value=Credential(token=token, arguments={} if resolved.value is None else resolved.value.arguments),
+            value=Credential(token=token, arguments={} if credential.value is None else credential.value.arguments),
         )
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         workload = await self._ensure(server, credential)
-        workload = dataclasses.replace(workload, disputed=self._drift.verdict(server.key))
+        workload = dataclasses.replace(workload, undone_writes=self._drift.verdict(server.key))
         if self._enforcement is None or server.spec.source_kind not in ("image", "package"):
             return workload
-        return dataclasses.replace(workload, network=self._enforcement())
+        return dataclasses.replace(workload, network_enforcement=self._enforcement())
 
     async def _ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         endpoint = endpoint_of(server)
@@ -142,7 +142,7 @@ class KubePlatform:
             secrets_revision=revision,
             token_digest=stdio_gate.digest(token),
             restricted=self._pod_templates.restricts(server.metadata.namespace),
-            absent=credential.absent,
+            absent_secrets=credential.absent_secrets,
         )
         if not context.domain_policies and domain_policy(server, context) is not None:
             return Workload(deployment_status.NO_DOMAIN_POLICIES, endpoint)
@@ -161,27 +161,29 @@ class KubePlatform:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not workload_plan.apply:
             return Workload(deployment_status.NOTHING_TO_RUN, endpoint)
-        seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
-        generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
-        verdict, down = deployment_status.judge(server, generation, status)
-        missing, recheck_after_s = None, None
-        is_replacing = verdict.ok is True and down is None and deployment_status.is_rolling(server, generation, status)
-        if down is not None or not verdict.ok or not deployment_status.is_complete(server, status):
+        deployment = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
+        generation, status = (deployment.generation, deployment.status) if deployment is not None else (0, {})
+        verdict, outage = deployment_status.judge(server, generation, status)
+        missing_pods, recheck_after_s = None, None
+        is_replacing = (
+            verdict.ok is True and outage is None and deployment_status.is_rolling(server, generation, status)
+        )
+        if outage is not None or not verdict.ok or not deployment_status.is_complete(server, status):
             symptom = self._pods.symptom(server.key)
-            missing = deployment_status.missing_pods(server, generation, status, symptom)
-            verdict, down = deployment_status.add_symptom(verdict, down, symptom)
+            missing_pods = deployment_status.missing_pods(server, generation, status, symptom)
+            verdict, outage = deployment_status.add_symptom(verdict, outage, symptom)
             recheck_after_s = (
-                self._pods.seconds_until_fault(server.key) if down is not None or verdict.ok is not False else None
+                self._pods.seconds_until_fault(server.key) if outage is not None or verdict.ok is not False else None
             )
         return Workload(
             verdict,
             endpoint,
             deployment_status.rollout_revision(generation, status),
-            down,
+            outage,
             deployment_status.pod_count(server, status),
             recheck_after_s,
-            missing_pods=missing,
-            replacing=is_replacing and missing is None,
+            missing_pods=missing_pods,
+            replacing=is_replacing and missing_pods is None,
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
@@ -218,8 +220,8 @@ class KubePlatform:
         self._drift.forget([_status_of(key)])
         await self._credential_store.remove(key)
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        await self._credential_store.sweep(alive)
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        await self._credential_store.sweep(existing_keys)
 
     async def _apply_plan(self, server: McpServer, workload_plan: WorkloadPlan) -> None:
         uid, (namespace, name) = server.metadata.uid, server.key
@@ -228,12 +230,12 @@ class KubePlatform:
         for kind in workload_plan.remove:
             await self._owned.remove(kind, namespace, name, uid)
 
-    async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
+    async def _report_broken(self, key: ServerKey, broken: BrokenResource) -> None:
         """Write the conditions of an unreadable resource, unless its status already has them."""
-        previous = broken.item.get("status", {}).get("conditions") or ()
+        previous_conditions = broken.item.get("status", {}).get("conditions") or ()
         if any(
             condition.get("reason") == Cause.INVALID and condition.get("message") == broken.problem
-            for condition in previous
+            for condition in previous_conditions
         ):
             return
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -36,11 +36,11 @@ class _Pod:
 
     server: ServerKey
     uid: str
-    created: str
+    created_at: str
     is_unready: bool
     symptom: Symptom | None
     """The fault in the pod's status."""
-    closed: ClosedPort | None
+    closed_port: ClosedPort | None
     """The server's port if its running container does not listen on it."""
     started_at: datetime | None
     """Start of the server's container; None if the container does not run."""
@@ -66,28 +66,28 @@ class Pods:
         without a fault.
         """
         pods = self._pods(key)
-        faults = [(pod.created, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
+        faults = [(pod.created_at, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
         if faults:
             _, name, fault = max(faults, key=lambda each: each[:2])
             return self._add_probe_warning(name, pods[name], fault) or fault
-        closed_ports = [pod.closed for pod in pods.values() if pod.closed is not None]
+        closed_ports = [pod.closed_port for pod in pods.values() if pod.closed_port is not None]
         overdue = [port for port in closed_ports if self._seconds_left(port.since) <= 0]
         if overdue:
             return overdue[0].symptom
-        warnings = [warning for warning in self._warnings(pods) if self._seconds_left(warning.first) <= 0]
-        return max(warnings, key=lambda warning: warning.last).symptom if warnings else None
+        warnings = [warning for warning in self._warnings(pods) if self._seconds_left(warning.first_at) <= 0]
+        return max(warnings, key=lambda warning: warning.last_at).symptom if warnings else None
 
     def newest(self, key: ServerKey) -> str:
         """Name of the newest pod; empty without pods."""
         pods = self._pods(key)
-        return max(pods, key=lambda name: (pods[name].created, name)).name if pods else ""
+        return max(pods, key=lambda name: (pods[name].created_at, name)).name if pods else ""
 
     def seconds_until_fault(self, key: ServerKey) -> float | None:
         """Seconds until the next closed port or warning counts as a fault; None if all of them already do."""
         pods = self._pods(key)
-        since = [pod.closed.since for pod in pods.values() if pod.closed is not None]
-        since += [warning.first for warning in self._warnings(pods)]
-        return min((seconds for seconds in map(self._seconds_left, since) if seconds > 0), default=None)
+        start_times = [pod.closed_port.since for pod in pods.values() if pod.closed_port is not None]
+        start_times += [warning.first_at for warning in self._warnings(pods)]
+        return min((seconds for seconds in map(self._seconds_left, start_times) if seconds > 0), default=None)
 
     def _pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
         pods = {name: self.store.get(name) for name in self.store}
@@ -99,7 +99,7 @@ class Pods:
         return [
             warning
             for pod, warning in warnings
-            if warning is not None and (pod.started_at is None or warning.last >= pod.started_at)
+            if warning is not None and (pod.started_at is None or warning.last_at >= pod.started_at)
         ]
 
     def _add_probe_warning(self, name: ServerKey, pod: _Pod, fault: Symptom) -> Symptom | None:
@@ -128,10 +128,10 @@ class Pods:
 
 
 class PodWarnings:
-    """The last warning about each pod. Implements `informer.Store`. `changed` is called with the key of the pod."""
+    """The last warning about each pod. Implements `informer.Store`. `on_warning` is called with the key of the pod."""
 
-    def __init__(self, changed: Callable[[ServerKey], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_warning: Callable[[ServerKey], None]) -> None:
+        self._on_warning = on_warning
         self._last_warnings: OrderedDict[ServerKey, PodWarning] = OrderedDict()
 
     def __len__(self) -> int:
@@ -152,18 +152,24 @@ class PodWarnings:
         warning = pod_warning(item)
         if warning is None:
             return
-        earlier = self._last_warnings.get(warning.pod)
-        if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
+        earlier_warning = self._last_warnings.get(warning.pod)
+        if (
+            earlier_warning is not None
+            and earlier_warning.uid == warning.uid
+            and warning.last_at < earlier_warning.last_at
+        ):
             return
-        is_repetition = earlier is not None and warning.repeats(earlier)
-        if earlier is not None and is_repetition:  # keep its text, so that a repetition causes no write of a status
-            warning = dataclasses.replace(earlier, last=warning.last)
+        is_repetition = earlier_warning is not None and warning.repeats(earlier_warning)
+        if (
+            earlier_warning is not None and is_repetition
+        ):  # keep its text, so that a repetition causes no write of a status
+            warning = dataclasses.replace(earlier_warning, last_at=warning.last_at)
         self._last_warnings[warning.pod] = warning
         self._last_warnings.move_to_end(warning.pod)
         if len(self._last_warnings) > MOST_WARNINGS:
             self._last_warnings.popitem(last=False)
         if not is_repetition:
-            self._changed(warning.pod)
+            self._on_warning(warning.pod)
 
     def delete(self, item: Json) -> None:
         """No-op: events expire an hour after their last repetition, while the state of their pod may last."""

@@ -37,16 +37,16 @@ class CannotStart(Exception):
 
 
 async def check_cluster(
-    kube: Kube, release_namespace: str, watched: str = "", secret_namespaces: Sequence[str] = ("",)
+    kube: Kube, release_namespace: str, watched_namespace: str = "", secret_namespaces: Sequence[str] = ("",)
 ) -> None:
-    """Check that the operator can work in the namespace `watched` (empty: all), and read Secrets in
+    """Check that the operator can work in the namespace `watched_namespace` (empty: all), and read Secrets in
     `secret_namespaces`, where an empty name stands for all. Raises CannotStart.
     """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
             await _check_crds(kube)
-            await _check_rights(kube, release_namespace, watched, secret_namespaces)
+            await _check_rights(kube, release_namespace, watched_namespace, secret_namespaces)
     except TimeoutError as error:
         unavailable = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
         raise CannotStart(unavailable.sentence(kube.host)) from error
@@ -59,14 +59,14 @@ async def serves_domain_policies(kube: Kube) -> bool:
     group = f"/apis/{DOMAIN_POLICIES.api_version}"
     while True:
         try:
-            served = (await kube.get_path(group)).get("resources", ())
+            served_resources = (await kube.get_path(group)).get("resources", ())
         except NotFound:
             return False
         except ApiError as error:
             logger.warning("the check whether Cilium is installed failed and will be retried: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
         else:
-            return any(resource.get("name") == DOMAIN_POLICIES.plural for resource in served)
+            return any(resource.get("name") == DOMAIN_POLICIES.plural for resource in served_resources)
 
 
 async def _check_crds(kube: Kube) -> None:
@@ -76,30 +76,32 @@ async def _check_crds(kube: Kube) -> None:
         listing = await kube.get_path(f"/apis/{API_VERSION}")
     except NotFound as error:
         raise CannotStart(f"the custom resources of {GROUP} are not installed: {install}") from error
-    served = {resource.get("name") for resource in listing.get("resources", ())}
-    missing = [kind.plural for kind in OWN_KINDS if kind.plural not in served]
-    if missing:
-        raise CannotStart(f"the custom resources {', '.join(missing)} of {GROUP} are not installed: {install}")
+    served_kinds = {resource.get("name") for resource in listing.get("resources", ())}
+    missing_kinds = [kind.plural for kind in OWN_KINDS if kind.plural not in served_kinds]
+    if missing_kinds:
+        raise CannotStart(f"the custom resources {', '.join(missing_kinds)} of {GROUP} are not installed: {install}")
 
 
-async def _check_rights(kube: Kube, release_namespace: str, watched: str, secret_namespaces: Sequence[str]) -> None:
+async def _check_rights(
+    kube: Kube, release_namespace: str, watched_namespace: str, secret_namespaces: Sequence[str]
+) -> None:
     """Check the required rights, one for each rule of operator/rbac.yaml. Raises CannotStart."""
-    lease_namespace, lease_name = lease_location(watched)
-    needed: list[tuple[str, Kind, str, str, str]] = [
-        ("watch", MCP_SERVERS, watched, "", ""),
-        ("patch", MCP_SERVERS, watched, "status", ""),
-        ("patch", DEPLOYMENTS, watched, "", ""),
+    lease_namespace, lease_name = lease_location(watched_namespace)
+    required_rights: list[tuple[str, Kind, str, str, str]] = [
+        ("watch", MCP_SERVERS, watched_namespace, "", ""),
+        ("patch", MCP_SERVERS, watched_namespace, "status", ""),
+        ("patch", DEPLOYMENTS, watched_namespace, "", ""),
         *(("list", SECRETS, namespace, "", "") for namespace in secret_namespaces),
         ("list", SECRETS, release_namespace, "", ""),
-        ("watch", PODS, watched, "", ""),
+        ("watch", PODS, watched_namespace, "", ""),
         ("update", LEASES, release_namespace, "", ""),
         ("create", LEASES, lease_namespace, "", ""),
         ("update", LEASES, lease_namespace, "", lease_name),
     ]
-    if not watched:  # an installation of one namespace works without these rights
-        needed.append(("list", LEASES, "", "", ONE_NAMESPACE))
-        needed.append(("create", LATENCY_TIERS, "", "", ""))
-    for verb, kind, namespace, subresource, name in needed:
+    if not watched_namespace:  # an installation of one namespace works without these rights
+        required_rights.append(("list", LEASES, "", "", ONE_NAMESPACE))
+        required_rights.append(("create", LATENCY_TIERS, "", "", ""))
+    for verb, kind, namespace, subresource, name in required_rights:
         if not await kube.allows(verb, kind, namespace, subresource, name=name):
             resource = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
             scope = f" in namespace {namespace}" if namespace else ""

@@ -73,7 +73,7 @@ class TierSeeder:
     async def seed(self) -> bool:
         """Create missing tiers once; return whether LatencyTiers may be read. Raises ApiError."""
         try:
-            existing, _ = await self._kube.list(Scope(LATENCY_TIERS, Json))
+            existing_tiers, _ = await self._kube.list(Scope(LATENCY_TIERS, Json))
         except Forbidden:
             if not self._optional:
                 raise
@@ -85,10 +85,10 @@ class TierSeeder:
                 )
             self._has_warned = True
             return False
-        marked = [item["metadata"]["name"] for item in existing if is_incomplete(item)]
-        if marked or not existing:
-            await self._create(marked)
-        for item in existing:
+        marked_names = [item["metadata"]["name"] for item in existing_tiers if is_incomplete(item)]
+        if marked_names or not existing_tiers:
+            await self._create(marked_names)
+        for item in existing_tiers:
             await self._withdraw_default(item)
         return True
 
@@ -99,8 +99,8 @@ class TierSeeder:
         """
         metadata = item["metadata"]
         name = metadata["name"]
-        named = {tier.metadata.name for tier in self._tiers if tier.spec.default}
-        if name in named or not is_old_default(item):
+        configured_defaults = {tier.metadata.name for tier in self._tiers if tier.spec.default}
+        if name in configured_defaults or not is_old_default(item):
             return
         # With the resourceVersion, the API server refuses the patch if somebody edits the tier at the same time.
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"default": False}}
@@ -118,14 +118,16 @@ class TierSeeder:
             return
         logger.info("LatencyTier %s is no longer the default: clients that name no tier see every tool", name)
 
-    async def _create(self, marked: Collection[str]) -> None:
-        """Create the missing tiers; `marked` are the names of tiers that an interrupted operator has marked."""
-        marks = list(marked)
+    async def _create(self, marked_names: Collection[str]) -> None:
+        """Create the missing tiers; `marked_names` are the names of tiers that an interrupted operator has marked."""
+        names_to_unmark = list(marked_names)
         for tier in self._tiers:
             name = tier.metadata.name
             body = tier.to_wire()
             body.pop("status", None)
-            body["metadata"] = {"name": name} if marks else {"name": name, "annotations": {ANNOTATION_SEEDING: "true"}}
+            body["metadata"] = (
+                {"name": name} if names_to_unmark else {"name": name, "annotations": {ANNOTATION_SEEDING: "true"}}
+            )
             try:
                 await self._kube.create(LATENCY_TIERS, None, body, manager=SEEDER)
             except Conflict:
@@ -133,9 +135,9 @@ class TierSeeder:
             except Invalid as error:
                 logger.error("LatencyTier %s of FAIRLEAD_TIERS cannot be created: %s", name, error)
                 continue
-            marks = marks or [name]
+            names_to_unmark = names_to_unmark or [name]
             logger.info("created LatencyTier %s", name)
-        for name in marks:
+        for name in names_to_unmark:
             await self._unmark(name)
 
     async def _unmark(self, name: str) -> None:

@@ -39,9 +39,9 @@ restart before another release takes over.
 POLL_SECONDS: Final = 0.5
 
 
-def lease_location(watched: str) -> tuple[str, str]:
-    """Namespace and name of the Lease over the namespace `watched`, or over all namespaces if `watched` is empty."""
-    return (watched, ONE_NAMESPACE) if watched else ALL_NAMESPACES
+def lease_location(watched_namespace: str) -> tuple[str, str]:
+    """Namespace and name of the Lease over a watched namespace, or over all namespaces if the argument is empty."""
+    return (watched_namespace, ONE_NAMESPACE) if watched_namespace else ALL_NAMESPACES
 
 
 def release_identity_prefix(namespace: str, lease_name: str) -> str:
@@ -52,9 +52,9 @@ def release_identity_prefix(namespace: str, lease_name: str) -> str:
 class OtherReleases:
     """Leases of other releases that cover some of the namespaces which this release watches."""
 
-    def __init__(self, kube: Kube, watched: str, release_prefix: str, duration: float) -> None:
+    def __init__(self, kube: Kube, watched_namespace: str, release_prefix: str, duration: float) -> None:
         self._kube = kube
-        self._watched = watched
+        self._watched_namespace = watched_namespace
         self._release_prefix = release_prefix
         self._duration = duration
         self._expiry_of_all = Expiry(duration * DURATION_FACTOR)
@@ -63,7 +63,7 @@ class OtherReleases:
         """Identity of the holder of the Lease over all namespaces; empty without a holder, or if this release itself
         watches all namespaces. Raises ApiError.
         """
-        if not self._watched:
+        if not self._watched_namespace:
             return ""
         try:
             lease = await self._kube.get(LEASES, *ALL_NAMESPACES)
@@ -79,21 +79,23 @@ class OtherReleases:
         stop when the Lease over all namespaces has a holder. Operators that cannot read or renew a Lease stop writing
         within their deadline.
         """
-        if self._watched:
+        if self._watched_namespace:
             return
         expiry, until = Expiry(self._duration), boottime() + self._duration
-        logged = ""
+        logged_holder = ""
         while (now := boottime()) < until:
             try:
                 leases, _ = await self._kube.list(Scope(LEASES, Json, name=ONE_NAMESPACE))
-                live = [lease for lease in leases if not expiry.has_expired(lease, now) and self._holder(lease)]
+                current_leases = [
+                    lease for lease in leases if not expiry.has_expired(lease, now) and self._holder(lease)
+                ]
             except ApiError as error:
                 logger.warning("the Leases of operators of single namespaces cannot be listed yet: %s", error)
             else:
-                if not live:
+                if not current_leases:
                     return
-                if (holder := self._holder(live[0])) != logged:
-                    logged = holder
+                if (holder := self._holder(current_leases[0])) != logged_holder:
+                    logged_holder = holder
                     logger.warning("waiting until the operator %s stops watching its namespace", holder)
             await asyncio.sleep(POLL_SECONDS)
 
@@ -103,10 +105,10 @@ class OtherReleases:
         return "" if holder.startswith(self._release_prefix) else holder
 
 
-def explain(holder: str, watched: str) -> str:
-    """Sentence about the holder that an operator waits for, which should watch `watched` (empty: all namespaces)."""
+def explain(holder: str, watched_namespace: str) -> str:
+    """Sentence of an operator that is set to watch this namespace (empty: all) about the holder that it waits for."""
     namespace, name, replica = [*holder.split("/", 2), "", ""][:3]
-    scope = f"namespace {watched}" if watched else "all namespaces"
+    scope = f"namespace {watched_namespace}" if watched_namespace else "all namespaces"
     return (
         f"the operator {name} in namespace {namespace} (replica {replica}) leads, and watches namespaces that this "
         f"operator is set to watch too: {scope}. This operator writes nothing meanwhile. Stop one of the two, or limit "

@@ -26,15 +26,15 @@ def is_bimodal(durations_ms: Sequence[float]) -> bool:
     if count < MIN_SAMPLES:
         return False
     logs = [math.log(max(duration, 0.001)) for duration in durations_ms]
-    least = max(MIN_PER_SIDE, math.ceil(MIN_SHARE * count))
-    split = max(range(least, count - least + 1), key=lambda at: logs[at] - logs[at - 1])
+    min_per_side = max(MIN_PER_SIDE, math.ceil(MIN_SHARE * count))
+    split = max(range(min_per_side, count - min_per_side + 1), key=lambda index: logs[index] - logs[index - 1])
     low, high = _mean(logs[:split]), _mean(logs[split:])
     if high - low < math.log(MIN_FACTOR):
         return False
     middle = _mean(logs)
-    total = sum((value - middle) ** 2 for value in logs)
-    between = split * (low - middle) ** 2 + (count - split) * (high - middle) ** 2
-    return between >= MIN_VARIANCE_EXPLAINED * total
+    total_variance = sum((value - middle) ** 2 for value in logs)
+    variance_between = split * (low - middle) ** 2 + (count - split) * (high - middle) ** 2
+    return variance_between >= MIN_VARIANCE_EXPLAINED * total_variance
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -17,37 +17,41 @@ HOUR_LENGTH: Final = len("2026-01-31T09")
 """Length of an RFC 3339 time up to its hour, because the age of figures is published hourly."""
 
 
-def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
+def quantiles_differ(published: ToolState | None, new_quantiles: Quantiles | None) -> bool:
     """Whether a quantile of one tool changed by more than a tenth."""
-    before = published.quantiles if published is not None else None
-    if before is None or now is None:
-        return before is not now
+    old_quantiles = published.quantiles if published is not None else None
+    if old_quantiles is None or new_quantiles is None:
+        return old_quantiles is not new_quantiles
     pairs = (
-        (before.p50_ms, now.p50_ms),
-        (before.p90_ms, now.p90_ms),
-        (before.p95_ms, now.p95_ms),
-        (before.p99_ms, now.p99_ms),
+        (old_quantiles.p50_ms, new_quantiles.p50_ms),
+        (old_quantiles.p90_ms, new_quantiles.p90_ms),
+        (old_quantiles.p95_ms, new_quantiles.p95_ms),
+        (old_quantiles.p99_ms, new_quantiles.p99_ms),
     )
     return any(_has_moved(old, new) for old, new in pairs)
 
 
-def should_publish(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
+def should_publish(published: ToolState | None, new_quantiles: Quantiles | None, measured_at: str = "") -> bool:
     """Whether the quantiles of one tool should be published again.
 
     That is the case if they changed, are from `GROWTH_FACTOR` times as many samples, or were `measured_at` (RFC 3339)
     in a later hour.
     """
-    before = published.quantiles if published is not None else None
-    grown = before is not None and now is not None and now.samples >= GROWTH_FACTOR * before.samples
-    aged = published is not None and measured_at[:HOUR_LENGTH] > published.measured_at[:HOUR_LENGTH]
-    return grown or aged or quantiles_differ(published, now)
+    old_quantiles = published.quantiles if published is not None else None
+    has_grown = (
+        old_quantiles is not None
+        and new_quantiles is not None
+        and new_quantiles.samples >= GROWTH_FACTOR * old_quantiles.samples
+    )
+    is_outdated = published is not None and measured_at[:HOUR_LENGTH] > published.measured_at[:HOUR_LENGTH]
+    return has_grown or is_outdated or quantiles_differ(published, new_quantiles)
 
 
-def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
+def round_trips_differ(published: Mapping[str, float], new_round_trips: Mapping[str, float]) -> bool:
     """Whether a round trip of one server, by environment, changed by more than a tenth."""
-    return any(name not in published or _has_moved(published[name], value) for name, value in now.items())
+    return any(name not in published or _has_moved(published[name], value) for name, value in new_round_trips.items())
 
 
-def _has_moved(old: float, new: float) -> bool:
+def _has_moved(old_ms: float, new_ms: float) -> bool:
     """Whether a figure in milliseconds changed by more than `CHANGE_SHARE`."""
-    return abs(new - old) > CHANGE_SHARE * max(old, 0.1)
+    return abs(new_ms - old_ms) > CHANGE_SHARE * max(old_ms, 0.1)

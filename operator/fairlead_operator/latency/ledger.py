@@ -50,8 +50,8 @@ class Move:
     """A change of the tiers that show a tool, for events and metrics."""
 
     tool: ToolKey
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    tiers_before: tuple[str, ...]
+    tiers_after: tuple[str, ...]
     sentence: str
     """Message to users about the change and the calls that caused it."""
 
@@ -66,9 +66,9 @@ class _ServerRecord:
     """Declared latencies of the tools in the server's catalog, by tool name."""
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
     """Records of the tools that this operator has measured or decided about since it became leader."""
-    published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
+    published_states: dict[tuple[str, str], ToolState] = field(default_factory=dict)
     """State of each tool in the stored document."""
-    probed: frozenset[str] = frozenset()
+    probed_tools: frozenset[str] = frozenset()
     """Tools that are probed even while tiers hide them."""
     round_trips: dict[str, float] = field(default_factory=dict)
     """Duration in milliseconds of a round trip without a tool call, by environment."""
@@ -113,7 +113,7 @@ class Ledger:
             for server in state.servers:
                 key = ServerKey(server.namespace, server.name)
                 server_record = self._servers.setdefault(key, _ServerRecord(state.shard))
-                server_record.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                server_record.published_states = {(tool.name, tool.environment): tool for tool in server.tools}
                 server_record.round_trips = dict(server.round_trip_ms)
                 server_record.round_trips_published = dict(server.round_trip_ms)
 
@@ -122,61 +122,63 @@ class Ledger:
         server_record = self._servers.get(catalog.key)
         if server_record is None:
             server_record = self._servers[catalog.key] = _ServerRecord(self._free_shard())
-        before = server_record.declarations
-        after = {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
-        if before == after:
+        old_declarations = server_record.declarations
+        new_declarations = {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
+        if old_declarations == new_declarations:
             return
         self.changes += 1
-        server_record.declarations = after
+        server_record.declarations = new_declarations
         for (name, environment), record in list(server_record.records.items()):
-            if name not in after:
+            if name not in new_declarations:
                 del server_record.records[name, environment]
-            elif before.get(name) != after[name]:
-                record.declare(after[name], now)
+            elif old_declarations.get(name) != new_declarations[name]:
+                record.declare(new_declarations[name], now)
                 self._pending[ToolKey(catalog.key, name, environment)] = None
-        removed = [key for key in server_record.published if key[0] not in server_record.declarations]
-        for key in removed:
-            del server_record.published[key]
-        if removed:
+        removed_keys = [key for key in server_record.published_states if key[0] not in server_record.declarations]
+        for key in removed_keys:
+            del server_record.published_states[key]
+        if removed_keys:
             self._due_now.add(server_record.shard)
-        for key in server_record.published:
+        for key in server_record.published_states:
             if key not in server_record.records:  # restored after a restart: decide without waiting for a call
                 self._pending[ToolKey(catalog.key, *key)] = None
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Drop every server that is not `alive`."""
-        for key in [key for key in self._servers if key not in alive]:
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Drop every server that no longer exists."""
+        for key in [key for key in self._servers if key not in existing_keys]:
             server_record = self._servers.pop(key)
             self.changes += 1
-            if server_record.published:
+            if server_record.published_states:
                 self._due_now.add(server_record.shard)
-        self._early_samples = {tool: samples for tool, samples in self._early_samples.items() if tool.server in alive}
+        self._early_samples = {
+            tool: samples for tool, samples in self._early_samples.items() if tool.server in existing_keys
+        }
 
     def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
         """Decide by these tiers from now on. Windows of samples remain; the scores of changed tiers start again."""
-        before, self._tiers = self._tiers, tuple(tiers)
+        old_tiers, self._tiers = self._tiers, tuple(tiers)
         self._floors = Floors(self._tiers)
-        if before == self._tiers:
+        if old_tiers == self._tiers:
             return
         self.changes += 1
-        definitions = {(tier.name, definition(tier)) for tier in before}
+        definitions = {(tier.name, definition(tier)) for tier in old_tiers}
         unchanged_tiers = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in definitions}
-        if len(unchanged_tiers) == len(before) == len(self._tiers):
+        if len(unchanged_tiers) == len(old_tiers) == len(self._tiers):
             return
         for server, server_record in self._servers.items():
-            if server_record.records or server_record.published:
+            if server_record.records or server_record.published_states:
                 self._due_now.add(server_record.shard)
-            if before:
-                server_record.published = {
+            if old_tiers:
+                server_record.published_states = {
                     key: _without_changed_tiers(state, unchanged_tiers)
-                    for key, state in server_record.published.items()
+                    for key, state in server_record.published_states.items()
                 }
             for (name, environment), record in server_record.records.items():
                 record.use_tiers(self._tiers, now)
                 self._pending[ToolKey(server, name, environment)] = None
         if self._tiers:
-            early, self._early_samples = self._early_samples, {}
-            for tool, samples in early.items():
+            early_samples, self._early_samples = self._early_samples, {}
+            for tool, samples in early_samples.items():
                 self.add_samples(tool, samples, now)
 
     def add_samples(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
@@ -184,12 +186,12 @@ class Ledger:
         server_record = self._servers.get(tool.server)
         if server_record is None or tool.name not in server_record.declarations:
             return False
-        ordered = sorted(samples, key=lambda sample: sample.at)
+        samples_by_time = sorted(samples, key=lambda sample: sample.at)
         record = self._record(tool, now)
         if record is None:  # no tiers yet: shortly after a start, probes may end before the tiers are read
-            self._early_samples.setdefault(tool, deque(maxlen=WINDOW)).extend(ordered)
+            self._early_samples.setdefault(tool, deque(maxlen=WINDOW)).extend(samples_by_time)
             return True
-        for sample in ordered:
+        for sample in samples_by_time:
             record.observe(sample)
         self._pending[tool] = None
         self._uncompared_tools.setdefault(server_record.shard, set()).add(tool)
@@ -199,11 +201,13 @@ class Ledger:
         """Set which tools of a server are probed while tiers hide them."""
         server_record = self._servers.get(server)
         if server_record is not None:
-            server_record.probed = frozenset(tools)
-            if any((name, self._environment) not in server_record.published for name in server_record.probed):
+            server_record.probed_tools = frozenset(tools)
+            if any(
+                (name, self._environment) not in server_record.published_states for name in server_record.probed_tools
+            ):
                 self._due_now.add(server_record.shard)  # first calibration of a tool
             for (name, environment), record in server_record.records.items():
-                record.set_probed(name in server_record.probed and environment == self._environment)
+                record.set_probed(name in server_record.probed_tools and environment == self._environment)
 
     def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
         """Hidden tools that probes can bring back, each with the milliseconds within which a probe has to succeed."""
@@ -233,13 +237,13 @@ class Ledger:
             self._changing_with_time.pop(tool, None)
             if record is None or server_record is None:
                 continue
-            before, degraded = record.tiers, record.health.degraded
-            after = record.decide(now)
-            if before != after or degraded != record.health.degraded:
+            tiers_before, was_degraded = record.tiers, record.health.degraded
+            tiers_after = record.decide(now)
+            if tiers_before != tiers_after or was_degraded != record.health.degraded:
                 self._due_now.add(server_record.shard)
-            if before != after:
+            if tiers_before != tiers_after:
                 self.changes += 1
-                moves.append(Move(tool, before, after, record.describe_move(tool.name, before)))
+                moves.append(Move(tool, tiers_before, tiers_after, record.describe_move(tool.name, tiers_before)))
             if record.changes_with_time:
                 self._changing_with_time[tool] = None
         self._pending.clear()
@@ -250,13 +254,13 @@ class Ledger:
 
         Call `take_stored` after each write; a document that was not written is due again.
         """
-        due = []
+        due_states = []
         for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared_tools}):
             written_at = self._written_at.get(shard)
-            old_enough = written_at is None or now - written_at >= self._figures_every
-            if shard in self._due_now or (old_enough and self._figures_differ(shard)):
-                due.append(self._document(shard, now, timestamp))
-        return due
+            is_old_enough = written_at is None or now - written_at >= self._figures_every
+            if shard in self._due_now or (is_old_enough and self._figures_differ(shard)):
+                due_states.append(self._document(shard, now, timestamp))
+        return due_states
 
     def take_stored(self, state: State, now: float) -> None:
         """Record that the document was stored."""
@@ -270,7 +274,7 @@ class Ledger:
         for server in state.servers:
             server_record = self._servers.get(ServerKey(server.namespace, server.name))
             if server_record is not None:
-                server_record.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                server_record.published_states = {(tool.name, tool.environment): tool for tool in server.tools}
                 server_record.round_trips_published = dict(server.round_trip_ms)
 
     def rewrite(self, shard: int) -> None:
@@ -285,10 +289,12 @@ class Ledger:
     def slowest_tool(self, server: ServerKey) -> ToolState | None:
         """Published state of the server's tool with the highest p95; None before the first figures."""
         server_record = self._servers.get(server)
-        states = () if server_record is None else server_record.published.values()
-        measured = [state for state in states if state.quantiles and state.environment == self._environment]
+        states = () if server_record is None else server_record.published_states.values()
+        measured_states = [state for state in states if state.quantiles and state.environment == self._environment]
         return max(
-            measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name), default=None
+            measured_states,
+            key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name),
+            default=None,
         )
 
     def count_tools(self) -> dict[str, int]:
@@ -305,7 +311,7 @@ class Ledger:
         record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
-        published = server_record.published.get((name, self._environment))
+        published = server_record.published_states.get((name, self._environment))
         if published is not None and published.tiers is not None:
             return tier.name in published.tiers
         floor = self._floors.of(declaration)
@@ -319,7 +325,7 @@ class Ledger:
         key = (tool.name, tool.environment)
         record = server_record.records.get(key)
         if record is None:
-            published = server_record.published.get(key)
+            published = server_record.published_states.get(key)
             record = server_record.records[key] = self._new_record(server_record, *key, now, published)
             if published is not None and published.tiers != record.tiers:
                 self._due_now.add(server_record.shard)
@@ -328,7 +334,7 @@ class Ledger:
     def _new_record(
         self, server_record: _ServerRecord, name: str, environment: str, now: float, published: ToolState | None
     ) -> ToolRecord:
-        probed = name in server_record.probed and environment == self._environment
+        probed = name in server_record.probed_tools and environment == self._environment
         return ToolRecord(
             self._tiers, replace(server_record.declarations[name], probed=probed), now=now, published=published
         )
@@ -358,9 +364,9 @@ class Ledger:
 
     def _tool_states(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
         """State of each tool, from its record if there is one, otherwise as published."""
-        states = dict(server_record.published)
+        states = dict(server_record.published_states)
         for (name, environment), record in server_record.records.items():
-            published = server_record.published.get((name, environment))
+            published = server_record.published_states.get((name, environment))
             states[name, environment] = record.state(name, environment, now, published)
         return tuple(states[key] for key in sorted(states))
 
@@ -373,7 +379,7 @@ class Ledger:
             record = server_record.records.get((tool.name, tool.environment)) if server_record is not None else None
             if server_record is None or record is None:
                 continue
-            published = server_record.published.get((tool.name, tool.environment))
+            published = server_record.published_states.get((tool.name, tool.environment))
             if should_publish(published, record.window.quantiles(), record.measured_at):
                 self._figures_due.add(shard)
                 break
@@ -385,8 +391,8 @@ def _without_changed_tiers(state: ToolState, unchanged_tiers: Collection[str]) -
     return msgspec.structs.replace(
         state,
         tiers=None if state.tiers is None else tuple(name for name in state.tiers if name in unchanged_tiers),
-        hidden={name: why for name, why in state.hidden.items() if name in unchanged_tiers},
-        fits={name: why for name, why in state.fits.items() if name in unchanged_tiers},
+        hidden={name: reason for name, reason in state.hidden.items() if name in unchanged_tiers},
+        fits={name: reason for name, reason in state.fits.items() if name in unchanged_tiers},
         points={name: points for name, points in state.points.items() if name in unchanged_tiers},
     )
 

@@ -23,7 +23,7 @@ HEALTHY_SCORE: Final = 25
 class HealthScore:
     """The health of one tool in one environment."""
 
-    __slots__ = ("_trial_failed", "bad", "gate", "points", "total")
+    __slots__ = ("_trial_failed", "all_calls", "bad_calls", "gate", "points")
 
     def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
         """`score` (0 to 100) and `degraded` are the published values before a restart. A degraded tool waits for its
@@ -31,9 +31,9 @@ class HealthScore:
         """
         self.points = (100 - score) // 5
         self.gate = Gate()
-        self.bad = 0
+        self.bad_calls = 0
         """Number of bad calls since the score was last 100."""
-        self.total = 0
+        self.all_calls = 0
         """Number of all calls since the score was last 100."""
         if degraded:
             self.gate.keep_hidden(now)
@@ -52,12 +52,12 @@ class HealthScore:
     def observe(self, *, bad: bool) -> None:
         """Count one attempt."""
         if self.points == 0:
-            self.bad = self.total = 0
+            self.bad_calls = self.all_calls = 0
         self.points = (
             min(MAX_POINTS, self.points + POINTS_PER_BAD_CALL) if bad else max(0, self.points - POINTS_PER_GOOD_CALL)
         )
-        self.bad += bad
-        self.total += 1
+        self.bad_calls += bad
+        self.all_calls += 1
         self._trial_failed |= self.gate.count_call(bad=bad)
 
     def decide(self, now: float, *, probed: bool) -> bool:

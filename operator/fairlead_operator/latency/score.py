@@ -29,9 +29,9 @@ class TierScore:
 
     __slots__ = (
         "_alarm",
-        "_lowest",
+        "_lowest_points",
         "_quantile",
-        "_since",
+        "_samples_since_lowest",
         "_was_late",
         "cause",
         "definition",
@@ -63,9 +63,9 @@ class TierScore:
         self.gate = Gate()
         self.cause = "recent"
         """Why the tool is hidden: `recent`, `window`, `declared` or `unmeasured`."""
-        self.points = self._lowest = self.detector.start if points is None else points
+        self.points = self._lowest_points = self.detector.start if points is None else points
         """Score that grows with late calls, and its lowest value so far."""
-        self._since = 0
+        self._samples_since_lowest = 0
         """Number of samples since the score was lowest. They led to the present score."""
         self._alarm = False
         """Whether the score reached its cap, or a call of a trial was late, since the last decision."""
@@ -88,10 +88,10 @@ class TierScore:
         """Count one sample. `counts_for_return`: whether a sample in time may bring back a hidden tool."""
         detector = self.detector
         self.points = self.points + detector.late_points if late else max(0, self.points - detector.in_time_points)
-        self._since += 1
-        if self.points <= self._lowest:
-            self._lowest = self.points
-            self._since = 0
+        self._samples_since_lowest += 1
+        if self.points <= self._lowest_points:
+            self._lowest_points = self.points
+            self._samples_since_lowest = 0
         self._alarm |= self.points >= detector.cap
         self._alarm |= self.gate.count_call(bad=late)
         self._was_late |= late
@@ -132,22 +132,22 @@ class TierScore:
 
     def samples_needed(self, window: Window) -> int:
         """Number of consecutive samples in time that bring back a hidden tool. A trial has the same number of calls."""
-        before = len(window) - self.run
-        run = run_needed(self.count_late(window) / before if before > 0 else 1.0, self.gate.relapses)
+        earlier_samples = len(window) - self.run
+        run = run_needed(self.count_late(window) / earlier_samples if earlier_samples > 0 else 1.0, self.gate.relapses)
         return run if self.cause in MEASURED else max(run, self.min_samples)
 
     def _may_return(self, now: float, window: Window) -> bool:
         return self.run >= self.samples_needed(window) and self.gate.evidence_counts(now)
 
     def _hide_if_late(self, now: float, window: Window) -> None:
-        too_many = len(window) >= self.min_samples and self.count_late(window) >= self.detector.late_calls_to_hide(
-            len(window)
-        )
-        if not self._alarm and not too_many:
+        has_too_many_late = len(window) >= self.min_samples and self.count_late(
+            window
+        ) >= self.detector.late_calls_to_hide(len(window))
+        if not self._alarm and not has_too_many_late:
             return
         self.cause = "recent" if self._alarm else "window"
         if self._alarm:
-            window.keep_last(self._since)
+            window.keep_last(self._samples_since_lowest)
         self.gate.hide(now)
         self.run = 0
 
@@ -159,5 +159,5 @@ class TierScore:
 
     def _restart(self, points: int) -> None:
         """Continue from this score, without the history of the previous score."""
-        self.points = self._lowest = points
-        self._since = 0
+        self.points = self._lowest_points = points
+        self._samples_since_lowest = 0

@@ -25,7 +25,7 @@ RUN: Final = 5
 """Number of consecutive samples in time that bring back a tool whose calls were all late."""
 LONGEST_RUN: Final = 30
 """Maximum number of consecutive samples in time that bring back a tool."""
-DOUBT: Final = 0.01
+FALSE_RETURN_PROBABILITY: Final = 0.01
 """Probability that a tool that has not improved returns because of a random run of samples in time."""
 
 
@@ -72,7 +72,9 @@ def run_needed(late_share: float, relapses: int = 0) -> int:
     calls in time has to be to show an improvement. The share is measured while the tool is slow and overestimates the
     share of later calls, so the run may be too short. Each of the `relapses` therefore doubles the run.
     """
-    run = RUN if late_share >= 1 else math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))
+    run = (
+        RUN if late_share >= 1 else math.ceil(math.log(FALSE_RETURN_PROBABILITY) / math.log(1 - max(late_share, 0.01)))
+    )
     return min(LONGEST_RUN, max(RUN, run) << min(relapses, 3))
 
 

@@ -40,7 +40,11 @@ class MoveReasons:
                 "" if self.floor.tier_exists else ", which does not exist"
             )
         if score.gate.shown:
-            return f"{self.health.bad} of its last {_calls(self.health.total)} failed" if self.health.degraded else ""
+            return (
+                f"{self.health.bad_calls} of its last {_calls(self.health.all_calls)} failed"
+                if self.health.degraded
+                else ""
+            )
         if score.cause == "declared" and self.declared_ms is not None:
             return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
         if score.cause == "unmeasured" or not len(self.window):
@@ -63,24 +67,24 @@ class MoveReasons:
         return ": it is not measured yet, and the tier shows such tools"
 
 
-def describe_move(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
-    """Describe the move of the tool `name` from the tiers `before` to the tiers `after`, with its reasons."""
-    lost = [tier for tier in before if tier not in after]
-    gained = [tier for tier in after if tier not in before]
+def describe_move(name: str, old_tiers: Sequence[str], new_tiers: Sequence[str], reasons: MoveReasons) -> str:
+    """Describe the move of the tool `name` from `old_tiers` to `new_tiers`, with its reasons."""
+    lost_tiers = [tier for tier in old_tiers if tier not in new_tiers]
+    gained_tiers = [tier for tier in new_tiers if tier not in old_tiers]
     clauses = []
-    if lost:
-        clauses.append(f"{name} left {_with_reasons(lost, [reasons.why_lost(tier) for tier in lost])}")
-    if gained:
+    if lost_tiers:
+        clauses.append(f"{name} left {_with_reasons(lost_tiers, [reasons.why_lost(tier) for tier in lost_tiers])}")
+    if gained_tiers:
         # A slower tier shows all tools of a faster one, so the reason of the fastest tier suffices.
-        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.why_gained(gained[0])}")
-    return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
+        clauses.append(f"{name} returned to {_tiers(gained_tiers)}{reasons.why_gained(gained_tiers[0])}")
+    return "; ".join(clauses) or f"{name} is in {_tiers(new_tiers)}"
 
 
 def _with_reasons(tiers: Sequence[str], reasons: Sequence[str]) -> str:
     """Tiers with the reasons why the tool left them; a common reason is mentioned once."""
     if len(set(reasons)) == 1:
         return _tiers(tiers) + (f": {reasons[0]}" if reasons[0] else "")
-    clauses = [_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, reasons, strict=True)]
+    clauses = [_tiers([tier]) + (f": {reason}" if reason else "") for tier, reason in zip(tiers, reasons, strict=True)]
     return ", and ".join(clauses)
 
 
@@ -92,15 +96,15 @@ def _tiers(names: Sequence[str]) -> str:
 
 def _measurement(score: TierScore, window: Window) -> str:
     """Clause about the calls in the window: how many were late, and the tier's quantile of their durations."""
-    late, count = score.count_late(window), len(window)
+    late_count, count = score.count_late(window), len(window)
     figure = window.quantile(1 - score.detector.share)
     digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # 500.4 ms has to read as over 500 ms
     quantile = f"({score.detector.quantile} {figure:,.{digits}f} ms)"
     if count == 1:
-        return f"its last call took {'over' if late else 'at most'} {_late_limit(score)} {quantile}"
-    if not late:
+        return f"its last call took {'over' if late_count else 'at most'} {_late_limit(score)} {quantile}"
+    if not late_count:
         return f"its last {_calls(count)} took at most {_late_limit(score)} {quantile}"
-    return f"{late} of its last {_calls(count)} took over {_late_limit(score)} {quantile}"
+    return f"{late_count} of its last {_calls(count)} took over {_late_limit(score)} {quantile}"
 
 
 def _late_limit(score: TierScore) -> str:

@@ -65,7 +65,7 @@ class Timekeeper:
         self._on_move = observer.on_move
         self._now = clocks.now
         self._monotonic = clocks.monotonic
-        self._changed = asyncio.Event()
+        self._change_event = asyncio.Event()
         self._gateway_servers: set[ServerKey] = set()
         """Servers that gateways run themselves. They have no McpServer, but tiers show and hide their tools like those
         of other servers.
@@ -74,7 +74,7 @@ class Timekeeper:
         self._on_remeasured = observer.on_remeasured
         self._on_publish_failure = observer.on_publish_failure
         self._changes = 0
-        self.resized = asyncio.Event()
+        self.sizes_changed = asyncio.Event()
         """Set when the number of tools in a tier may have changed."""
         self.figures = StatusLatencies(figures_every)
         self.ledger = Ledger((), environment, documents_every)
@@ -112,16 +112,16 @@ class Timekeeper:
         """Use the tools of a published catalog."""
         self.ledger.take_catalog(catalog, self._monotonic())
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are neither `alive` nor the gateways' own."""
-        self.ledger.forget({*alive, *self._gateway_servers})
-        self.figures.forget(alive)
-        self._changed.set()
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist, except the gateways' own."""
+        self.ledger.forget({*existing_keys, *self._gateway_servers})
+        self.figures.forget(existing_keys)
+        self._change_event.set()
 
     def use_tiers(self, tiers: Iterable[Tier]) -> None:
         """Decide by these tiers from now on."""
         self.ledger.use_tiers(tuple(tiers), self._monotonic())
-        self._changed.set()
+        self._change_event.set()
 
     def take_report(self, report: Report) -> None:
         """Record the measurements in a gateway's report."""
@@ -134,12 +134,12 @@ class Timekeeper:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.add_samples(key, list(_samples(report.replica, tool)), now)
         if report.tools:
-            self._changed.set()
+            self._change_event.set()
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """Record the sample of one probe."""
         if self.ledger.add_samples(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
-            self._changed.set()
+            self._change_event.set()
 
     def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
         """Set which tools of a server are probed while tiers hide them."""
@@ -158,7 +158,7 @@ class Timekeeper:
         shard = name.removeprefix(state_name(0)[:-1])
         if shard.isdigit():
             self.ledger.rewrite(int(shard))
-            self._changed.set()
+            self._change_event.set()
 
     async def run(self) -> None:
         """Decide and publish until cancelled."""
@@ -171,10 +171,10 @@ class Timekeeper:
                 await asyncio.sleep(RETRY_SECONDS)
             try:
                 async with asyncio.timeout(ROUND_SECONDS):
-                    await self._changed.wait()
+                    await self._change_event.wait()
             except TimeoutError:
                 pass
-            self._changed.clear()
+            self._change_event.clear()
 
     async def round(self) -> None:
         """Decide once, report changes of tiers, and publish the documents that are due. Raises PLATFORM_ERRORS."""
@@ -191,7 +191,7 @@ class Timekeeper:
             self._offer(state)
         if self._changes != self.ledger.changes:
             self._changes = self.ledger.changes
-            self.resized.set()
+            self.sizes_changed.set()
         for server in self.figures.due_servers(now):
             self._on_remeasured(server)
 

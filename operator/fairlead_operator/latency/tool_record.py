@@ -59,10 +59,10 @@ class ToolRecord:
 
     __slots__ = (
         "_floors",
-        "_running",
+        "_running_attempts",
         "_samples",
         "_scores",
-        "_unlimited",
+        "_unlimited_tiers",
         "bimodal",
         "declaration",
         "health",
@@ -75,7 +75,7 @@ class ToolRecord:
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
     ) -> None:
         """`published` is the tool's state before a restart, from which window, scores and decisions are restored."""
-        # the figures of a trial are of before it: in the window, they would end it without a call
+        # before the first call of a trial, the published figures are older than the trial: they would end it at once
         figures = published.quantiles if published and not any(map(has_no_sample, published.fits.values())) else None
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
@@ -89,9 +89,9 @@ class ToolRecord:
         points = published.points if published else {}
         hidden = published.hidden if published else {}
         self._scores = [self._score(tier, now, points, hidden) for tier in _tiers_with_limit(tiers)]
-        self._unlimited = _tiers_without_limit(tiers)
+        self._unlimited_tiers = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
-        self._running: dict[str, tuple[int, set[str]]] = {}
+        self._running_attempts: dict[str, tuple[int, set[str]]] = {}
         """Running attempts by ID: the number of their entry in the window, and the tiers that counted them as late."""
         self._samples = 0
         """Number of samples since the last check whether the durations are bimodal."""
@@ -103,18 +103,18 @@ class ToolRecord:
         A tier that existed before keeps showing or hiding the tool until the next decision, so that the difference is
         reported as a move. Whether a new tier shows the tool is decided now.
         """
-        shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
+        tiers_before, existing_tiers = self.tiers, {*(score.tier for score in self._scores), *self._unlimited_tiers}
         scores = {(score.tier, score.definition): score for score in self._scores}
         limited = _tiers_with_limit(tiers)
         self._scores = [scores.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
-        self._unlimited = _tiers_without_limit(tiers)
+        self._unlimited_tiers = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
-        remaining = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
-        for _, counted in self._running.values():
-            counted &= remaining
+        unchanged_tiers = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
+        for _, late_tiers in self._running_attempts.values():
+            late_tiers &= unchanged_tiers
         decision = self.decide(now)
-        names = (*(score.tier for score in self._scores), *self._unlimited)
-        self.tiers = tuple(name for name in names if name in (shown if name in existed else decision))
+        names = (*(score.tier for score in self._scores), *self._unlimited_tiers)
+        self.tiers = tuple(name for name in names if name in (tiers_before if name in existing_tiers else decision))
 
     def declare(self, declaration: Declaration, now: float) -> None:
         """Use a changed declaration. It affects only tiers that no measurement decides yet."""
@@ -130,39 +130,39 @@ class ToolRecord:
         """Add one sample. A running attempt may be reported repeatedly; its end is reported last."""
         if sample.probe:
             self.set_probed(True)
-        entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
-        unreadable = sample.outcome is AttemptOutcome.UNREADABLE
-        late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
-        if late or sample.outcome is AttemptOutcome.OK:
+        entry, late_tiers = self._running_attempts.pop(sample.attempt, (None, set[str]()))
+        is_unreadable = sample.outcome is AttemptOutcome.UNREADABLE
+        late_scores = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not is_unreadable]
+        if late_scores or sample.outcome is AttemptOutcome.OK:
             entry = self._store_duration(entry, sample.duration_ms, successful=sample.outcome is AttemptOutcome.OK)
         if sample.outcome is AttemptOutcome.OK:
             self.measured_at = max(self.measured_at, rfc3339(sample.at))
-        for score in late:
-            if score.tier not in counted:
+        for score in late_scores:
+            if score.tier not in late_tiers:
                 score.observe(late=True)
-                counted.add(score.tier)
+                late_tiers.add(score.tier)
         if sample.outcome is AttemptOutcome.RUNNING:
             if entry is not None:
-                self._store_running(sample.attempt, entry, counted)
+                self._store_running(sample.attempt, entry, late_tiers)
             return
         if sample.outcome is AttemptOutcome.OK:
-            self._observe_success(sample, counted)
+            self._observe_success(sample, late_tiers)
         if sample.outcome is not AttemptOutcome.NEUTRAL:
-            bad = unreadable or sample.outcome is AttemptOutcome.BAD or self._exceeds_maximum(sample)
-            self.health.observe(bad=bad)
+            counts_as_bad = is_unreadable or sample.outcome is AttemptOutcome.BAD or self._exceeds_maximum(sample)
+            self.health.observe(bad=counts_as_bad)
 
     def decide(self, now: float) -> tuple[str, ...]:
         """Names of the tiers that show the tool from now on, fastest first."""
-        fits: list[str] = []
-        floor, fast_enough = self.floor, False
+        shown_tiers: list[str] = []
+        floor, is_fast_enough = self.floor, False
         for score in self._scores:
-            fast_enough |= score.decide(now, self.window, trials=self._returns_by_trial)
+            is_fast_enough |= score.decide(now, self.window, trials=self._returns_by_trial)
             # a tool that a tier shows is shown by every slower tier as well
-            if fast_enough and not (floor is not None and floor.hides(score.rule)):
-                fits.append(score.tier)
-        fits += self._unlimited
-        healthy = self.health.decide(now, probed=self.declaration.probed)
-        self.tiers = tuple(fits if healthy or len(fits) < 2 else fits[1:])
+            if is_fast_enough and not (floor is not None and floor.hides(score.rule)):
+                shown_tiers.append(score.tier)
+        shown_tiers += self._unlimited_tiers
+        is_healthy = self.health.decide(now, probed=self.declaration.probed)
+        self.tiers = tuple(shown_tiers if is_healthy or len(shown_tiers) < 2 else shown_tiers[1:])
         return self.tiers
 
     def state(self, name: str, environment: str, now: float, published: ToolState | None = None) -> ToolState:
@@ -170,18 +170,18 @@ class ToolRecord:
 
         `published` is the state that was published last.
         """
-        declared, floor, figures = self.declaration.estimated_ms, self.floor, self._figures(published)
+        estimated_ms, floor, figures = self.declaration.estimated_ms, self.floor, self._figures(published)
         hidden, fits = {}, {}
         for score in self._scores:
             if score.tier in self.tiers:
-                fits[score.tier] = why_shown(score, self.window, figures, declared_ms=declared)
+                fits[score.tier] = why_shown(score, self.window, figures, declared_ms=estimated_ms)
             elif floor is not None and floor.hides(score.rule):
                 hidden[score.tier] = floor.reason(score.rule)
             elif score.gate.shown and self.health.degraded:
                 hidden[score.tier] = why_degraded(self.health, self.tiers[0])
             else:
                 hidden[score.tier] = why_hidden(
-                    score, self.window, figures, declared_ms=declared, trials=self._returns_by_trial, now=now
+                    score, self.window, figures, declared_ms=estimated_ms, trials=self._returns_by_trial, now=now
                 )
         return ToolState(
             name=name,
@@ -200,31 +200,31 @@ class ToolRecord:
         """The quantiles to publish: those already published if the tiers are the same and no quantile changed by more
         than a tenth. A document that is written because of another tool then shows no changes of this tool.
 
-        A trial begins with an empty window. The figures of before it stay until there are newer ones.
+        A trial begins with an empty window; the earlier figures stay until the trial has figures.
         """
         if published is not None and not len(self.window):
             return published.quantiles
-        now = self.window.quantiles()
-        before = published.quantiles if published is not None and published.tiers == self.tiers else None
-        if before is None or now is None or quantiles_differ(published, now):
-            return now
-        return msgspec.structs.replace(before, samples=now.samples)
+        current_quantiles = self.window.quantiles()
+        published_quantiles = published.quantiles if published is not None and published.tiers == self.tiers else None
+        if published_quantiles is None or current_quantiles is None or quantiles_differ(published, current_quantiles):
+            return current_quantiles
+        return msgspec.structs.replace(published_quantiles, samples=current_quantiles.samples)
 
-    def describe_move(self, name: str, before: Sequence[str]) -> str:
-        """Message to users about the last decision: how the tiers differ from those `before`, and why."""
+    def describe_move(self, name: str, old_tiers: Sequence[str]) -> str:
+        """Message to users about the last decision: how the tiers differ from `old_tiers`, and why."""
         scores = {score.tier: score for score in self._scores}
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
-        return describe_move(name, before, self.tiers, reasons)
+        return describe_move(name, old_tiers, self.tiers, reasons)
 
     def hidden_limit_ms(self) -> float | None:
         """Milliseconds within which a probe has to succeed to bring back the hidden tool; None for a shown tool.
 
         0 for a tool with bimodal durations: a fast probe may be answered from a cache, so only late probes count.
         """
-        hiding = [score.late_from_ms for score in self._scores if not score.gate.shown]
-        if not hiding:
+        hiding_limits_ms = [score.late_from_ms for score in self._scores if not score.gate.shown]
+        if not hiding_limits_ms:
             return float("inf") if self.health.degraded else None
-        return 0.0 if self.bimodal else max(hiding)
+        return 0.0 if self.bimodal else max(hiding_limits_ms)
 
     @property
     def floor(self) -> Floor | None:
@@ -276,14 +276,14 @@ class ToolRecord:
         self.window.lengthen(entry, duration_ms, successful=successful)
         return entry
 
-    def _store_running(self, attempt: str, entry: int, counted: set[str]) -> None:
-        self._running[attempt] = (entry, counted)
-        if len(self._running) > MAX_RUNNING:
-            del self._running[next(iter(self._running))]
+    def _store_running(self, attempt: str, entry: int, late_tiers: set[str]) -> None:
+        self._running_attempts[attempt] = (entry, late_tiers)
+        if len(self._running_attempts) > MAX_RUNNING:
+            del self._running_attempts[next(iter(self._running_attempts))]
 
-    def _observe_success(self, sample: Sample, counted: set[str]) -> None:
+    def _observe_success(self, sample: Sample, late_tiers: set[str]) -> None:
         for score in self._scores:
-            if score.tier not in counted:
+            if score.tier not in late_tiers:
                 score.observe(late=False, counts_for_return=not (sample.probe and self.bimodal))
         if self._samples >= BIMODALITY_CHECK_SAMPLES:
             self._samples = 0

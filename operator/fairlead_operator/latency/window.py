@@ -22,58 +22,58 @@ class Window:
     megabytes.
     """
 
-    __slots__ = ("_dropped", "_durations", "_sorted", "_unsuccessful")
+    __slots__ = ("_dropped_count", "_durations", "_sorted_durations", "_unsuccessful")
 
     def __init__(self) -> None:
         self._durations = array("d")
-        self._sorted = array("d")
+        self._sorted_durations = array("d")
         self._unsuccessful = bytearray()
         """1 for each duration of an attempt that has not succeeded, else 0."""
-        self._dropped = 0
+        self._dropped_count = 0
         """Number of dropped entries, which is the number of the oldest remaining entry."""
 
     def __len__(self) -> int:
-        return len(self._sorted)
+        return len(self._sorted_durations)
 
     def add(self, duration_ms: float, *, successful: bool = True) -> int:
         """Append a duration, and drop the oldest if there are more than 100; return the number of the entry."""
         if len(self._durations) == WINDOW:
-            self._sorted.remove(self._durations.pop(0))
+            self._sorted_durations.remove(self._durations.pop(0))
             del self._unsuccessful[0]
-            self._dropped += 1
+            self._dropped_count += 1
         self._durations.append(duration_ms)
         self._unsuccessful.append(not successful)
-        insort(self._sorted, duration_ms)
-        return self._dropped + len(self._durations) - 1
+        insort(self._sorted_durations, duration_ms)
+        return self._dropped_count + len(self._durations) - 1
 
     def lengthen(self, entry: int, duration_ms: float, *, successful: bool = True) -> None:
         """Update the duration of a running attempt; no-op if its entry was dropped."""
-        index = entry - self._dropped
+        index = entry - self._dropped_count
         if index >= 0:
-            self._sorted.remove(self._durations[index])
-            insort(self._sorted, duration_ms)
+            self._sorted_durations.remove(self._durations[index])
+            insort(self._sorted_durations, duration_ms)
             self._durations[index] = duration_ms
             self._unsuccessful[index] = not successful
 
     def count_late(self, limit_ms: float) -> int:
         """Number of durations above the limit."""
-        return len(self._sorted) - bisect_right(self._sorted, limit_ms)
+        return len(self._sorted_durations) - bisect_right(self._sorted_durations, limit_ms)
 
     def keep_last(self, samples: int) -> None:
         """Keep only the last `samples` durations."""
-        cut = max(0, len(self._durations) - samples)
-        del self._durations[:cut]
-        del self._unsuccessful[:cut]
-        self._dropped += cut
-        self._sorted = array("d", sorted(self._durations))
+        excess = max(0, len(self._durations) - samples)
+        del self._durations[:excess]
+        del self._unsuccessful[:excess]
+        self._dropped_count += excess
+        self._sorted_durations = array("d", sorted(self._durations))
 
     def quantile(self, share: float) -> float:
         """Quantile of all durations by nearest rank, in milliseconds. The window must not be empty."""
-        return _nearest_rank(self._sorted, share)
+        return _nearest_rank(self._sorted_durations, share)
 
     def quantiles(self) -> Quantiles | None:
         """Quantiles of the successful attempts, for publication; None without any."""
-        durations = self._sorted
+        durations = self._sorted_durations
         if any(self._unsuccessful):
             pairs = zip(self._durations, self._unsuccessful, strict=True)
             durations = array("d", sorted(duration for duration, unsuccessful in pairs if not unsuccessful))
@@ -84,7 +84,7 @@ class Window:
 
     def durations(self) -> tuple[float, ...]:
         """All durations in milliseconds, sorted."""
-        return tuple(self._sorted)
+        return tuple(self._sorted_durations)
 
     @classmethod
     def from_figures(cls, figures: Quantiles) -> Window:

@@ -34,13 +34,14 @@ def why_hidden(
         return f"unmeasured {tier} back={score.samples_needed(window)}-in-time"
     if score.cause == "declared":
         return f"over_budget estimated={declared_ms}ms {tier} by=declared back={score.samples_needed(window)}-in-time"
-    back = (
+    return_rule = (
         f"trial-in-{max(0, math.ceil(score.gate.trial_in(now)))}s"
         if trials
         else f"{score.samples_needed(window)}-in-time"
     )
-    measured = f"{_quantile(score, figures)} " if figures is not None else ""
-    return f"over_budget {measured}{tier} late={score.count_late(window)}/{len(window)} by={score.cause} back={back}"
+    quantile_text = f"{_quantile(score, figures)} " if figures is not None else ""
+    late = f"late={score.count_late(window)}/{len(window)}"
+    return f"over_budget {quantile_text}{tier} {late} by={score.cause} back={return_rule}"
 
 
 def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
@@ -53,14 +54,15 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
         estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
         return f"fits {estimate} {tier} {points}"
     hides_at = score.detector.late_calls_to_hide(max(len(window), score.min_samples))
-    late = f"late={score.count_late(window)}/{len(window)} hides-at={hides_at}"
-    return f"fits {_quantile(score, figures)} {tier} {late} {points}"
+    late_text = f"late={score.count_late(window)}/{len(window)} hides-at={hides_at}"
+    return f"fits {_quantile(score, figures)} {tier} {late_text} {points}"
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
     """Why a degraded tool left its fastest tier, and the fastest tier that still shows it."""
-    good = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
-    return f"degraded score={health.score} failures={health.bad}/{health.total} tier={tier} back={good}-good"
+    good_calls = max(1, math.ceil((HEALTHY_SCORE - health.score) / 5))
+    failures = f"{health.bad_calls}/{health.all_calls}"
+    return f"degraded score={health.score} failures={failures} tier={tier} back={good_calls}-good"
 
 
 def has_no_sample(reason: str) -> bool:

@@ -24,7 +24,7 @@ class LocalDocuments:
     async def read(self, location: DocumentLocation) -> bytes:
         """The document at a location. Raises DocumentUnusable."""
         if not isinstance(location, ConfigMapLocation):
-            return await asyncio.to_thread(_from_file, Path(str(location)))
+            return await asyncio.to_thread(_read_file, Path(str(location)))
         config_map = self._inventory.contents.config_maps.get((location.namespace, location.name))
         if config_map is None:
             raise DocumentUnusable(f"no manifest declares a ConfigMap {location.name} in the server's namespace")
@@ -32,11 +32,13 @@ class LocalDocuments:
 
     def find_changed(self) -> list[ServerKey]:
         """Servers whose documents have changed since the last call."""
-        before = self._revisions
+        old_revisions = self._revisions
         servers = self._inventory.contents.servers.items()
-        sources = {key: ApiSource.of(declared.server) for key, declared in servers if declared.server.spec.openapi}
+        sources = {
+            key: ApiSource.of(declaration.server) for key, declaration in servers if declaration.server.spec.openapi
+        }
         self._revisions = {key: self.revision(source.location) for key, source in sources.items() if source is not None}
-        return [key for key, revision in self._revisions.items() if before.get(key, revision) != revision]
+        return [key for key, revision in self._revisions.items() if old_revisions.get(key, revision) != revision]
 
     def revision(self, location: DocumentLocation) -> str:
         """Revision of a document that is not at a URL, which changes with its content; empty if it is missing."""
@@ -50,7 +52,7 @@ class LocalDocuments:
         return "" if stat is None else f"{stat.st_mtime_ns}-{stat.st_size}"
 
 
-def _from_file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_DOCUMENT_BYTES + 1)

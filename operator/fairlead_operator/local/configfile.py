@@ -59,7 +59,7 @@ class Configuration:
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
     """Problems that prevent no server from running."""
-    refused: list[RefusedServer] = field(default_factory=list)
+    refused_servers: list[RefusedServer] = field(default_factory=list)
     """Named entries with a problem that prevents their server from running."""
 
 
@@ -107,17 +107,17 @@ def _parse(text: str, file: Path) -> AnyDocument | None:
 
 def _only_document(text: str) -> Document | None:
     """The document of a YAML file with exactly one valid document, else None."""
-    parsed = list(documents(text))
-    document = parsed[0] if len(parsed) == 1 else None
+    parsed_documents = list(documents(text))
+    document = parsed_documents[0] if len(parsed_documents) == 1 else None
     return None if isinstance(document, BadDocument) else document
 
 
 def _are_manifests(text: str) -> bool:
     """Whether a text that is not JSON is YAML with Kubernetes manifests."""
-    parsed = list(documents(text))
-    return bool(parsed) and all(
+    parsed_documents = list(documents(text))
+    return bool(parsed_documents) and all(
         isinstance(document, Document) and isinstance(document.content, Mapping) and "kind" in document.content
-        for document in parsed
+        for document in parsed_documents
     )
 
 
@@ -139,8 +139,8 @@ def _missing_list(content: object, *, maybe_manifests: bool) -> tuple[str, str] 
     if maybe_manifests:
         return "", f"{NO_LIST}, and a manifest has apiVersion and kind"
     if "servers" in content:
-        listed = ", or a list of servers that each have a name" if isinstance(content["servers"], list) else ""
-        return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}{listed}"
+        list_form = ", or a list of servers that each have a name" if isinstance(content["servers"], list) else ""
+        return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}{list_form}"
     key = misspelt_list_key(content)
     if key == "mcp":
         return key, "contains no servers in a known form: move them into mcpServers, at the same level"
@@ -171,33 +171,35 @@ class _ConfigurationReader:
         self._result = Configuration()
 
     def read(self) -> Configuration:
-        unserved: dict[str, list[ConfiguredServer]] = {}
+        unserved_entries: dict[str, list[ConfiguredServer]] = {}
         for entry in entries(self._content):
             try:
-                declared = self._server(entry)
+                declaration = self._server(entry)
             except EntryProblem as problem:
                 if entry.unserved:
-                    unserved.setdefault(entry.unserved, []).append(entry)
+                    unserved_entries.setdefault(entry.unserved, []).append(entry)
                 else:
                     self._refuse(entry, problem)
             else:
-                if declared is not None:
-                    self._result.servers.append(declared)
-        self._result.remarks += [self._ignored_note(why, skipped) for why, skipped in unserved.items()]
+                if declaration is not None:
+                    self._result.servers.append(declaration)
+        self._result.remarks += [
+            self._ignored_note(reason, entries_of_reason) for reason, entries_of_reason in unserved_entries.items()
+        ]
         self._result.remarks += self._list_remarks()
         return self._result
 
-    def _ignored_note(self, why: str, unserved_entries: Sequence[ConfiguredServer]) -> ManifestProblem:
+    def _ignored_note(self, reason: str, unserved_entries: Sequence[ConfiguredServer]) -> ManifestProblem:
         """A note about entries that only their client can serve."""
         first, *others = unserved_entries
         if not others:
-            problem = self._problem(first, "", f"{why}; it is ignored, and nothing has to be done")
+            problem = self._problem(first, "", f"{reason}; it is ignored, and nothing has to be done")
         else:
             names = [entry.name for entry in unserved_entries]
-            listed = ", ".join(names[:MAX_NAMED]) + (
+            names_text = ", ".join(names[:MAX_NAMED]) + (
                 f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             )
-            message = f"each of {listed} {why}; they are ignored, and nothing has to be done"
+            message = f"each of {names_text} {reason}; they are ignored, and nothing has to be done"
             problem = self._remark(first.path[:-1], message)
         return replace(problem, is_note=True)
 
@@ -205,11 +207,11 @@ class _ConfigurationReader:
         problem = self._problem(entry, error.field, str(error))
         self._result.problems.append(problem)
         if entry.name:
-            own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
-            prefix = own.get("prefix") if isinstance(own, Mapping) else None
+            own_settings = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
+            prefix = own_settings.get("prefix") if isinstance(own_settings, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
             requested_prefix = prefix if isinstance(prefix, str) else None
-            self._result.refused.append(
+            self._result.refused_servers.append(
                 RefusedServer(key, (problem,), requested_prefix, error.cause, "client-configuration")
             )
 
@@ -247,20 +249,20 @@ class _ConfigurationReader:
     def _list_remarks(self) -> Iterator[ManifestProblem]:
         """Remarks about the lists as a whole and about duplicate keys."""
         lists = server_lists(self._content)
-        first = lists[0].path
-        listed = sum(len(servers.servers) for servers in lists)
+        first_path = lists[0].path
+        server_count = sum(len(servers.servers) for servers in lists)
         content = self._content if isinstance(self._content, Mapping) else {}
         choices = list(choice_remarks(content))
         for choice, message in choices:
             yield self._remark(choice, message)
-        if not listed:
+        if not server_count:
             if not choices:
-                yield self._remark(first, EMPTY_LIST)
+                yield self._remark(first_path, EMPTY_LIST)
         elif not any(True for _ in entries(self._content)):
-            servers = "its only server is" if listed == 1 else f"all of its {listed} servers are"
-            yield self._remark(first, f"{servers} disabled: remove `disabled` or `enabled` from a server's entry")
+            servers = "its only server is" if server_count == 1 else f"all of its {server_count} servers are"
+            yield self._remark(first_path, f"{servers} disabled: remove `disabled` or `enabled` from a server's entry")
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
-            yield self._remark(first, "the only server is this gateway itself: add another")
+            yield self._remark(first_path, "the only server is this gateway itself: add another")
         if LISTS[0] in content and isinstance(content.get(LISTS[1]), Mapping | list):
             yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
         for duplicate in self._document.repeated if isinstance(self._document, JsonDocument) else ():
@@ -273,21 +275,21 @@ class _ConfigurationReader:
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
         return ManifestProblem(str(self._file), line, "".join(steps).lstrip("."), message)
 
-    def _problem(self, entry: ConfiguredServer, inner: str, message: str) -> ManifestProblem:
-        inner = _as_written(entry, inner)
-        line = self._document.line_of((*entry.path, *_steps(inner)))
-        return ManifestProblem(str(self._file), line, _path(entry, inner), message)
+    def _problem(self, entry: ConfiguredServer, member_path: str, message: str) -> ManifestProblem:
+        member_path = _as_written(entry, member_path)
+        line = self._document.line_of((*entry.path, *_steps(member_path)))
+        return ManifestProblem(str(self._file), line, _path(entry, member_path), message)
 
 
-def _as_written(entry: ConfiguredServer, inner: str) -> str:
-    """The path `inner` within an entry, with the keys of the client's file.
+def _as_written(entry: ConfiguredServer, member_path: str) -> str:
+    """The path `member_path` within an entry, with the keys of the client's file.
 
     If the client has another name for the first key, the result is that name alone, because the structure inside may
     differ too.
     """
-    member = inner.partition(".")[0].partition("[")[0]
-    original = entry.original_keys.get(inner) or entry.original_keys.get(member)
-    return inner if original is None else original
+    member = member_path.partition(".")[0].partition("[")[0]
+    original = entry.original_keys.get(member_path) or entry.original_keys.get(member)
+    return member_path if original is None else original
 
 
 def _own_secret(server: McpServer, translated: Translated) -> DeclaredSecret | None:
@@ -305,15 +307,15 @@ def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
         raise in_words_of(entry, complaints(error, McpServer)[0]) from error
 
 
-def _path(entry: ConfiguredServer, inner: str) -> str:
-    """Path of an entry, or of its member `inner`, for a message, such as `mcpServers.time.env`."""
+def _path(entry: ConfiguredServer, member_path: str) -> str:
+    """Path of an entry, or of its member `member_path`, for a message, such as `mcpServers.time.env`."""
     *members, step = entry.path
-    outer = ".".join(map(str, members))
+    entry_path = ".".join(map(str, members))
     if isinstance(step, int) and not entry.name:
-        outer = f"{outer}[{step}]"
+        entry_path = f"{entry_path}[{step}]"
     else:
-        outer = f"{outer}.{entry.name or EMPTY_NAME}".lstrip(".")
-    return f"{outer}.{inner}" if inner else outer
+        entry_path = f"{entry_path}.{entry.name or EMPTY_NAME}".lstrip(".")
+    return f"{entry_path}.{member_path}" if member_path else entry_path
 
 
 def _steps(path: str) -> list[str | int]:

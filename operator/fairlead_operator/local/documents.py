@@ -116,8 +116,8 @@ class UnwrittenFiles:
         """Drop files whose last failure was more than `seconds` ago: nothing writes them any more, or they would have
         been retried.
         """
-        latest = self._clock() - seconds
-        self._drop([file for file, (failed_at, _) in self._files.items() if failed_at < latest])
+        oldest_kept_time = self._clock() - seconds
+        self._drop([file for file, (failed_at, _) in self._files.items() if failed_at < oldest_kept_time])
 
     def _drop(self, files: Iterable[Path]) -> None:
         for file in files:
@@ -125,7 +125,7 @@ class UnwrittenFiles:
         self._report()
 
     def _report(self) -> None:
-        first = next(((file, why) for file, (_, why) in self._files.items()), None)
+        first = next(((file, reason) for file, (_, reason) in self._files.items()), None)
         if first != self._reported_problem:
             self._reported_problem = first
             self._on_change(first)
@@ -138,11 +138,14 @@ class DirectoryDocuments:
     """
 
     def __init__(
-        self, directory: Path, on_write: Callable[[], None] = lambda: None, unwritten: UnwrittenFiles | None = None
+        self,
+        directory: Path,
+        on_write: Callable[[], None] = lambda: None,
+        unwritten_files: UnwrittenFiles | None = None,
     ) -> None:
         self._directory = private_directory(directory)
         self._on_write = on_write
-        self._unwritten = unwritten or UnwrittenFiles()
+        self._unwritten_files = unwritten_files or UnwrittenFiles()
         self._labels = dict(_stored_labels(directory))
         self._reserve = SpaceReserve(directory / RESERVE)
 
@@ -188,13 +191,13 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            with self._unwritten.record_failure(self._file(name)):
+            with self._unwritten_files.record_failure(self._file(name)):
                 write = partial(write_private, self._file(name), document)
                 if name == SERVERS_NAME:
                     self._reserve.use(write)
                 else:
                     write()
-            if self._unwritten.is_empty:
+            if self._unwritten_files.is_empty:
                 self._reserve.grow()
             self._labels[name] = blobs[-1].labels
         self._on_write()
@@ -202,7 +205,7 @@ class DirectoryDocuments:
     async def withdraw(self, name: str) -> None:
         """Delete a document; no error if it does not exist."""
         self._labels.pop(name, None)
-        with self._unwritten.record_failure(self._file(name)):
+        with self._unwritten_files.record_failure(self._file(name)):
             self._file(name).unlink(missing_ok=True)
         self._on_write()
 
@@ -229,15 +232,15 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
 class DirectoryCredentialStore:
     """Credentials of servers: one file per server. The catalog refers to the file by its name."""
 
-    def __init__(self, directory: Path, unwritten: UnwrittenFiles | None = None) -> None:
+    def __init__(self, directory: Path, unwritten_files: UnwrittenFiles | None = None) -> None:
         self._directory = private_directory(directory)
-        self._unwritten = unwritten or UnwrittenFiles()
+        self._unwritten_files = unwritten_files or UnwrittenFiles()
 
     def store(self, key: ServerKey, credential: Credential) -> CredentialRef:
         """Store a server's credential for the gateway; return the reference for the catalog."""
         file = self._file(key)
         value = msgspec.json.encode(credential, order="deterministic")
-        with self._unwritten.record_failure(file):
+        with self._unwritten_files.record_failure(file):
             write_private(file, value)
         return CredentialRef(
             secret=file.name.removesuffix(SUFFIX), key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16]
@@ -246,7 +249,7 @@ class DirectoryCredentialStore:
     def drop(self, key: ServerKey) -> None:
         """Delete a server's credential; no error if there is none."""
         file = self._file(key)
-        with self._unwritten.record_failure(file):
+        with self._unwritten_files.record_failure(file):
             file.unlink(missing_ok=True)
 
     def _file(self, key: ServerKey) -> Path:

@@ -112,10 +112,10 @@ def plan_steps(package: PackageVersion, target: Path, tools: Tools, cache: Path)
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }
-        create = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
+        venv_argv = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
         wheels = () if package.build else ("--only-binary", ":all:")
-        install = (tools.uv, "pip", "install", *wheels, "--python", str(_python(target)), str(package))
-        return [Step(create, env, "uv_"), Step(install, env, "uv_")]
+        install_argv = (tools.uv, "pip", "install", *wheels, "--python", str(_python(target)), str(package))
+        return [Step(venv_argv, env, "uv_"), Step(install_argv, env, "uv_")]
     if tools.npm is None or tools.node is None:
         raise InstallFailed("npm is not installed on this machine: install Node.js, which includes npm")
     env = {"npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_progress": "false"}
@@ -146,27 +146,29 @@ def progress(registry: Registry, line: str, index: int) -> str | None:
     return text[:1].lower() + text[1:] if text.startswith(_PROGRESS_WORDS) else None
 
 
-_NETWORK: Final = re.compile(
+_NETWORK_ERROR: Final = re.compile(
     r"error sending request|network (?:was|connectivity is) disabled|dns error|operation timed out|ENOTFOUND|EAI_AGAIN"
     r"|ENOTCACHED|ENETUNREACH|EHOSTUNREACH|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|only-if-cached",
     re.IGNORECASE,
 )
-_ABSENT: Final = re.compile(r"there is no version of|was not found in the package registry|\bE404\b|\bETARGET\b")
-_UNBUILT: Final = re.compile(r"building from source is disabled|has no usable wheels")
+_NOT_IN_REGISTRY: Final = re.compile(
+    r"there is no version of|was not found in the package registry|\bE404\b|\bETARGET\b"
+)
+_NO_WHEEL: Final = re.compile(r"building from source is disabled|has no usable wheels")
 
 
 def explain(package: PackageVersion, lines: Sequence[str]) -> InstallFailed:
     """Summarize the output of a failed installer in one sentence."""
     output = "\n".join(lines)
     title = TITLES[package.registry]
-    if _NETWORK.search(output):
+    if _NETWORK_ERROR.search(output):
         return InstallFailed(f"{package} could not be fetched from {title}, which cannot be reached", network=True)
-    if _UNBUILT.search(output):
+    if _NO_WHEEL.search(output):
         return InstallFailed(
             f"{package}, or one of its dependencies, has no wheel for this machine. It was not built from source, "
             "because a build runs the package's code; to allow builds, set package.allowBuild to true in the spec"
         )
-    if _ABSENT.search(output):
+    if _NOT_IN_REGISTRY.search(output):
         return InstallFailed(f"{title} has no {package}: check the name and the version")
     cause = re.sub(r"^error:\s*", "", diagnosis(lines)) or "the installer printed nothing"
     return InstallFailed(f"{package} could not be installed: {cause}")
@@ -180,9 +182,9 @@ def _pypi_launch(package: PackageVersion, target: Path) -> Launch:
     """The command of a Python package: its console script, else `python -m` its module. Raises InstallFailed."""
     name = re.sub(r"\[.*", "", package.name)
     scripts = _console_scripts(target, name)
-    chosen = _choose(package, scripts, name)
-    if chosen is not None:
-        return Launch(str(target / "bin" / chosen))
+    script = _choose(package, scripts, name)
+    if script is not None:
+        return Launch(str(target / "bin" / script))
     module = re.sub(r"[-.]+", "_", name)
     if any(target.glob(f"lib/python*/site-packages/{module}/__main__.py")):
         return Launch(str(_python(target)), ("-m", module))
@@ -233,15 +235,15 @@ def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
     folder = target / "node_modules" / package.name
     try:
         manifest = json.loads((folder / "package.json").read_bytes())
-        declared = manifest.get("bin") or {}
+        bin_member = manifest.get("bin") or {}
     except (OSError, ValueError, AttributeError) as error:
         raise InstallFailed(f"{package} was installed without a readable package.json") from error
     unscoped = package.name.rsplit("/", 1)[-1]
-    programs: dict[str, str] = {unscoped: declared} if isinstance(declared, str) else dict(declared)
-    chosen = _choose(package, sorted(programs), unscoped)
-    if chosen is None:
+    programs: dict[str, str] = {unscoped: bin_member} if isinstance(bin_member, str) else dict(bin_member)
+    program_name = _choose(package, sorted(programs), unscoped)
+    if program_name is None:
         raise _no_program_error(package, sorted(programs))
-    program = (folder / programs[chosen]).resolve()
+    program = (folder / programs[program_name]).resolve()
     skipped_steps = "" if package.build else _skipped_scripts(target)
     if _is_javascript(program) and tools.node is not None:
         return Launch(tools.node, (str(program),), skipped_steps)
@@ -253,15 +255,15 @@ def _skipped_scripts(target: Path) -> str:
     try:
         lock_file = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
         packages: dict[str, object] = lock_file["packages"]
-        with_scripts = [
+        paths_with_scripts = [
             path for path, package in packages.items() if isinstance(package, dict) and package.get("hasInstallScript")
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
-    if not with_scripts:
+    if not paths_with_scripts:
         return ""
-    names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in with_scripts)[:_MAX_NAMED])
-    more = f" and {len(with_scripts) - _MAX_NAMED} more" if len(with_scripts) > _MAX_NAMED else ""
+    names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in paths_with_scripts)[:_MAX_NAMED])
+    more = f" and {len(paths_with_scripts) - _MAX_NAMED} more" if len(paths_with_scripts) > _MAX_NAMED else ""
     return f"install scripts of {names}{more} were not run; package.allowBuild: true allows them"
 
 

@@ -60,7 +60,7 @@ class Contents:
     policies: tuple[ToolPolicy, ...] = ()
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
-    refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
+    refused_servers: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
     """Servers with an invalid declaration. A server that is also in `servers` keeps running as declared before."""
 
 
@@ -97,15 +97,20 @@ class Inventory:
 
     def replace(self, contents: Contents) -> Difference:
         """Replace the contents, and return the difference."""
-        before = self._contents
-        servers = {key: self._identify(declared) for key, declared in contents.servers.items()}
+        old_contents = self._contents
+        servers = {key: self._identify(declaration) for key, declaration in contents.servers.items()}
         self._contents = replace(contents, servers=servers)
-        changed = {key for key in {*before.servers, *servers} if before.servers.get(key) != servers.get(key)}
-        if (before.secrets, before.config_maps) != (contents.secrets, contents.config_maps):
-            changed |= set(servers)
-        labels_changed = _labels(before.servers.values()) != _labels(servers.values())
-        rules = labels_changed or (before.tiers, before.policies) != (contents.tiers, contents.policies)
-        return Difference(frozenset(changed), rules)
+        changed_servers = {
+            key for key in {*old_contents.servers, *servers} if old_contents.servers.get(key) != servers.get(key)
+        }
+        if (old_contents.secrets, old_contents.config_maps) != (contents.secrets, contents.config_maps):
+            changed_servers |= set(servers)
+        labels_changed = _labels(old_contents.servers.values()) != _labels(servers.values())
+        rules_changed = labels_changed or (old_contents.tiers, old_contents.policies) != (
+            contents.tiers,
+            contents.policies,
+        )
+        return Difference(frozenset(changed_servers), rules_changed)
 
     async def tiers(self) -> Collection[LatencyTier]:
         """Every LatencyTier that is declared."""
@@ -132,23 +137,23 @@ class Inventory:
     async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         """No-op: declarations in files have no status. `fairlead tiers` shows the numbers."""
 
-    def _identify(self, declared: DeclaredServer) -> DeclaredServer:
-        key = declared.key
-        before = self._contents.servers.get(key)
-        if before is None:
+    def _identify(self, declaration: DeclaredServer) -> DeclaredServer:
+        key = declaration.key
+        previous = self._contents.servers.get(key)
+        if previous is None:
             identity = {"uid": f"local-{short_hash(*key)}", "generation": 1, "creation_timestamp": self._now()}
         else:
-            before_metadata = before.server.metadata
-            has_changed = before.server.spec != declared.server.spec
+            previous_metadata = previous.server.metadata
+            has_changed = previous.server.spec != declaration.server.spec
             identity = {
-                "uid": before_metadata.uid,
-                "generation": before_metadata.generation + has_changed,
-                "creation_timestamp": before_metadata.creation_timestamp,
+                "uid": previous_metadata.uid,
+                "generation": previous_metadata.generation + has_changed,
+                "creation_timestamp": previous_metadata.creation_timestamp,
             }
-        metadata = declared.server.metadata.model_copy(update=identity)
-        server = declared.server.model_copy(update={"metadata": metadata})
-        return replace(declared, server=server)
+        metadata = declaration.server.metadata.model_copy(update=identity)
+        server = declaration.server.model_copy(update={"metadata": metadata})
+        return replace(declaration, server=server)
 
 
 def _labels(servers: Iterable[DeclaredServer]) -> dict[ServerKey, Mapping[str, str]]:
-    return {declared.key: declared.server.metadata.labels for declared in servers}
+    return {declaration.key: declaration.server.metadata.labels for declaration in servers}

@@ -133,13 +133,13 @@ class LocalOperator:
         self.inventory = Inventory()
         self._scan = Scan(self.inventory.contents, ())
         self._storage_problems: tuple[ManifestProblem, ...] = ()
-        self._unwritten = UnwrittenFiles(self._report_unwritten)
-        self.documents = DirectoryDocuments(folders.documents, observer.on_document_write, self._unwritten)
+        self._unwritten_files = UnwrittenFiles(self._report_unwritten)
+        self.documents = DirectoryDocuments(folders.documents, observer.on_document_write, self._unwritten_files)
         self._platform = LocalPlatform(
             self.inventory,
             children,
             self._packages,
-            DirectoryCredentialStore(folders.credentials, self._unwritten),
+            DirectoryCredentialStore(folders.credentials, self._unwritten_files),
             observer.statuses,
             environ=options.environ,
         )
@@ -165,12 +165,12 @@ class LocalOperator:
     @property
     def declared_servers(self) -> Mapping[ServerKey, str]:
         """Each declared server, with the file and line of its declaration."""
-        return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
+        return {key: declaration.origin for key, declaration in self.inventory.contents.servers.items()}
 
     @property
     def refused_servers(self) -> Collection[ServerKey]:
         """Servers that do not run, because their declaration is invalid."""
-        return self.inventory.contents.refused.keys() - self.inventory.contents.servers.keys()
+        return self.inventory.contents.refused_servers.keys() - self.inventory.contents.servers.keys()
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
         """Lines that the installers of a server's package printed; None if none ran."""
@@ -184,7 +184,7 @@ class LocalOperator:
     def scan(self) -> None:
         """Scan files and approvals once, and enqueue the servers that changed. `run` does so periodically."""
         self._scan_approvals()
-        self._unwritten.forget_older(UNWRITTEN_SECONDS)
+        self._unwritten_files.forget_older(UNWRITTEN_SECONDS)
         for key in self._api_documents.find_changed():
             self.controller.queue.add(key)
         scan = self._scanner.scan()
@@ -196,7 +196,7 @@ class LocalOperator:
             self.controller.queue.add(key)
         self._report_problems()
         if difference.rules:
-            self.controller.rules_wanted.set()
+            self.controller.rules_outdated.set()
         self._packages.retain(self._platform.needed_packages())
 
     def _report_unwritten(self, failure: tuple[Path, str] | None) -> None:
@@ -209,26 +209,30 @@ class LocalOperator:
     def _report_problems(self) -> None:
         self._problems((*self._storage_problems, *self._scan.problems))
         file_problems = (*self._storage_problems, *self._scan.file_problems)
-        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in file_problems]
-        self.controller.entries.refuse({each.key: each for each in self._refused_entries()}, files)
+        files = [FileProblem(file=problem.file, message=str(problem)[:MESSAGE_CHARS]) for problem in file_problems]
+        self.controller.entries.refuse({problem.key: problem for problem in self._refused_entries()}, files)
 
     def _refused_entries(self) -> Iterator[ServerEntry]:
         contents = self.inventory.contents
-        prefixes = {requested_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
-        for refused in contents.refused.values():
-            prefix = default_prefix(refused.key, self._prefix_style) if refused.prefix is None else refused.prefix
-            if refused.key in contents.servers:
-                yield entry_of_outdated(refused)
+        prefixes = {requested_prefix(declared.server, self._prefix_style) for declared in contents.servers.values()}
+        for refused_server in contents.refused_servers.values():
+            prefix = (
+                default_prefix(refused_server.key, self._prefix_style)
+                if refused_server.prefix is None
+                else refused_server.prefix
+            )
+            if refused_server.key in contents.servers:
+                yield entry_of_outdated(refused_server)
             else:
-                yield entry_of_refused(refused, None if prefix in prefixes else prefix)
+                yield entry_of_refused(refused_server, None if prefix in prefixes else prefix)
 
     def _scan_approvals(self) -> None:
         if self._approvals is None:
             return
-        before, now = self._platform.approvals, approvals.read(self._approvals)
-        self._platform.approvals = now
-        for key in {*before, *now}:
-            if before.get(key) != now.get(key):
+        old_approvals, new_approvals = self._platform.approvals, approvals.read(self._approvals)
+        self._platform.approvals = new_approvals
+        for key in {*old_approvals, *new_approvals}:
+            if old_approvals.get(key) != new_approvals.get(key):
                 self.controller.queue.add(key)
 
     async def prepare(self) -> None:
@@ -260,7 +264,7 @@ class LocalOperator:
             self.controller.queue.add(key)
 
 
-def _unwritten_problem(file: Path, why: str) -> ManifestProblem:
+def _unwritten_problem(file: Path, reason: str) -> ManifestProblem:
     effect = "until it can be written, which is retried every few seconds, servers neither start nor change"
     advice = "free space there, or choose another folder with --state-dir"
-    return ManifestProblem(str(file.parent), 0, "", f"cannot be written: {why}; {effect}: {advice}")
+    return ManifestProblem(str(file.parent), 0, "", f"cannot be written: {reason}; {effect}: {advice}")

@@ -179,9 +179,9 @@ class PackageStore:
                     launch = await self._attempt(package, entry)
             except (InstallFailed, OSError) as error:
                 network = isinstance(error, InstallFailed) and error.network
-                first = NETWORK_FIRST_RETRY if network else OTHER_FIRST_RETRY
-                longest = NETWORK_MAX_RETRY if network else OTHER_MAX_RETRY
-                pause = min(first * 2 ** min(failures, 16), longest) * (0.75 + self._jitter() / 2)
+                first_pause = NETWORK_FIRST_RETRY if network else OTHER_FIRST_RETRY
+                max_pause = NETWORK_MAX_RETRY if network else OTHER_MAX_RETRY
+                pause = min(first_pause * 2 ** min(failures, 16), max_pause) * (0.75 + self._jitter() / 2)
                 failures += 1
                 self._set_state(package, entry, Failed(str(error), pause, network))
                 await asyncio.sleep(pause)

@@ -54,7 +54,9 @@ _STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "the server's process
 _NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, Cause.BACKING_OFF})
 """Failures of a process that never ran. Any other failure ended a running process."""
 
-_WHY_SECOND: Final = "Fairlead started a second process of it, to compare the tools that it lists to different clients"
+_SECOND_PROCESS_REASON: Final = (
+    "Fairlead started a second process of it, to compare the tools that it lists to different clients"
+)
 
 
 class StatusObserver(Protocol):
@@ -111,36 +113,36 @@ class LocalPlatform:
 
     async def get(self, key: ServerKey) -> McpServer | None:
         """The server with its last reported status; None after its removal."""
-        declared = self._inventory.get(key)
-        if declared is None:
+        declaration = self._inventory.get(key)
+        if declaration is None:
             return None
         status, approval = self._statuses.get(key), self.approvals.get(key)
         changes: dict[str, object] = {} if status is None else {"status": status}
         if approval is not None:
-            changes["spec"] = declared.server.spec.model_copy(update={"approval": DefinitionApproval(hash=approval)})
-        return declared.server.model_copy(update=changes) if changes else declared.server
+            changes["spec"] = declaration.server.spec.model_copy(update={"approval": DefinitionApproval(hash=approval)})
+        return declaration.server.model_copy(update=changes) if changes else declaration.server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
         """Resolve references to Secrets and ConfigMaps of the manifests, and store the values for the gateway."""
-        declared = self._inventory.get(server.key)
-        if declared is None:
+        declaration = self._inventory.get(server.key)
+        if declaration is None:
             return ResolvedCredential(
                 ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted in the meantime")
             )
-        resolved = resolve(declared, self._inventory.contents)
-        value = resolved.value or Credential()
-        if resolved.verdict.ok:
-            value = structs.replace(value, env={**inherited_environment(declared, self._environ), **value.env})
+        resolved_credential = resolve(declaration, self._inventory.contents)
+        value = resolved_credential.value or Credential()
+        if resolved_credential.verdict.ok:
+            value = structs.replace(value, env={**inherited_environment(declaration, self._environ), **value.env})
         if value == Credential():
             self._credentials.drop(server.key)
-            return replace(resolved, value=None)
-        return replace(resolved, ref=self._credentials.store(server.key, value), value=value)
+            return replace(resolved_credential, value=None)
+        return replace(resolved_credential, ref=self._credentials.store(server.key, value), value=value)
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         """Start the process of a stdio server. Idempotent: the process of an equal spec keeps running."""
-        declared = self._inventory.get(server.key)
+        declaration = self._inventory.get(server.key)
         spec = server.spec
-        if declared is None or not credential.verdict.ok:
+        if declaration is None or not credential.verdict.ok:
             self._children.retire(server.key)
             return Workload(ConditionVerdict(None, Cause.PENDING, "the server's references are not resolved"), None)
         if spec.url is not None:
@@ -151,16 +153,16 @@ class LocalPlatform:
         if (api := ApiSource.of(server)) is not None:
             self._children.retire(server.key)
             return Workload(_REMOTE, api.endpoint(), revision=self._api_documents.revision(api.location))
-        launch = self._launch(declared)
+        launch = self._launch(declaration)
         if isinstance(launch, ConditionVerdict):
             self._children.retire(server.key)
             return Workload(launch, None)
-        return self._start(declared, launch, credential.value)
+        return self._start(declaration, launch, credential.value)
 
     def retry(self, key: ServerKey) -> None:
         """Restart a process in back-off now, and retry a failed installation now."""
-        declared = self._inventory.get(key)
-        package = None if declared is None else _package(declared.server)
+        declaration = self._inventory.get(key)
+        package = None if declaration is None else _package(declaration.server)
         if package is not None:
             self._packages.retry(package)
         child = self._children.find(key)
@@ -181,9 +183,9 @@ class LocalPlatform:
         """Always empty: the failure of a child process already contains its last line."""
         return ""
 
-    async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are not `alive`."""
-        for key in [key for key in self._statuses if key not in alive]:
+    async def sweep(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist."""
+        for key in [key for key in self._statuses if key not in existing_keys]:
             await self.forget(key)
 
     async def forget(self, key: ServerKey) -> None:
@@ -195,24 +197,24 @@ class LocalPlatform:
 
     def needed_packages(self) -> set[PackageVersion]:
         """The packages of all servers that are declared now."""
-        packages = (_package(declared.server) for declared in self._inventory.contents.servers.values())
+        packages = (_package(declaration.server) for declaration in self._inventory.contents.servers.values())
         return {package for package in packages if package is not None}
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
         """Lines that the installers of a server's package printed; None if none ran."""
-        declared = self._inventory.get(key)
-        package = None if declared is None else _package(declared.server)
+        declaration = self._inventory.get(key)
+        package = None if declaration is None else _package(declaration.server)
         return None if package is None else self._packages.printed_lines(package)
 
     def users_of(self, package: PackageVersion) -> list[ServerKey]:
         """The servers whose package is `package`."""
         servers = self._inventory.contents.servers.items()
-        return [key for key, declared in servers if _package(declared.server) == package]
+        return [key for key, declaration in servers if _package(declaration.server) == package]
 
-    def _launch(self, declared: DeclaredServer) -> Launch | ConditionVerdict:
+    def _launch(self, declaration: DeclaredServer) -> Launch | ConditionVerdict:
         """The command to run, or the verdict why there is none yet."""
-        spec = declared.server.spec
-        package = _package(declared.server)
+        spec = declaration.server.spec
+        package = _package(declaration.server)
         if package is not None:
             state = self._packages.require(package)
             if isinstance(state, Installing):
@@ -220,25 +222,25 @@ class LocalPlatform:
             if isinstance(state, Failed):
                 cause = Cause.REGISTRY_UNREACHABLE if state.network else Cause.INSTALL_FAILED
                 return ConditionVerdict(False, cause, f"{state.message}; the installation is retried automatically")
-            extra = spec.package.args if spec.package is not None else []
-            return replace(state.launch, args=(*state.launch.args, *extra))
+            extra_args = spec.package.args if spec.package is not None else []
+            return replace(state.launch, args=(*state.launch.args, *extra_args))
         if spec.command is None:
             return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "a container image runs only on a cluster")
         program, *arguments = spec.command
-        path = find_program(program, self._environ, declared.cwd)
-        if path is None and (problem := folder_problem(declared.cwd)):
+        path = find_program(program, self._environ, declaration.cwd)
+        if path is None and (problem := folder_problem(declaration.cwd)):
             return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
         if path is None:
-            folder = declared.cwd or Path.cwd()
-            where = f"in {folder}" if "/" in program and not Path(program).is_absolute() else "on this machine"
-            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} {where}")
+            folder = declaration.cwd or Path.cwd()
+            location = f"in {folder}" if "/" in program and not Path(program).is_absolute() else "on this machine"
+            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} {location}")
         return Launch(path, tuple(arguments))
 
-    def _start(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
-        endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
-        child = self._children.get(declared.key, child_spec(endpoint, credential))
-        programmed, down = _verdicts(child, launch.skipped_steps)
-        return Workload(programmed, endpoint, revision=str(child.starts), down=down)
+    def _start(self, declaration: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
+        endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declaration.cwd)
+        child = self._children.get(declaration.key, child_spec(endpoint, credential))
+        programmed_verdict, outage = _verdicts(child, launch.skipped_steps)
+        return Workload(programmed_verdict, endpoint, revision=str(child.starts), outage=outage)
 
 
 class LocalConnector:
@@ -247,7 +249,7 @@ class LocalConnector:
     def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
         self._installation = installation
-        self._exclusive: dict[ServerKey, ChildSpec] = {}
+        self._single_process_specs: dict[ServerKey, ChildSpec] = {}
         """Servers whose second process ended the first, with their specs."""
         self._network = NetworkConnector(egress=egress, installation=installation)
 
@@ -292,7 +294,7 @@ class LocalConnector:
         once, and no second process of this spec is started again.
         """
         spec = child.program.spec
-        if self._exclusive.get(key) == spec:
+        if self._single_process_specs.get(key) == spec:
             raise _first_process_ended(key)
         await child.wait_until_ready(child.clock() + LOOK_SECONDS)
         loop = asyncio.get_running_loop()
@@ -308,9 +310,9 @@ class LocalConnector:
         finally:
             self._children.retire(name)
             if loss.done() and child.state is not StreamState.CLOSED:
-                self._exclusive[key] = spec
+                self._single_process_specs[key] = spec
                 logger.warning("%s; it is restarted", _first_process_ended(key))
-                child.program.printed.add("run", f"ended because {_WHY_SECOND}; it is restarted")
+                child.program.printed.add("run", f"ended because {_SECOND_PROCESS_REASON}; it is restarted")
                 child.retry()
             loss.cancel()
             connecting.cancel()
@@ -341,7 +343,7 @@ def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildS
 
 
 def _first_process_ended(key: ServerKey) -> ConnectFailed:
-    return ConnectFailed(f"{key} ended because {_WHY_SECOND}", reason="StartFailed")
+    return ConnectFailed(f"{key} ended because {_SECOND_PROCESS_REASON}", reason="StartFailed")
 
 
 class ChildObserver:

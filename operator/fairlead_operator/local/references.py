@@ -49,29 +49,35 @@ class Unresolved(Exception):
         self.cause = cause
 
 
-def resolve(declared: DeclaredServer, contents: Contents) -> ResolvedCredential:
+def resolve(declaration: DeclaredServer, contents: Contents) -> ResolvedCredential:
     """The credential of a server, merged from its spec, its references, and its client configuration, in this order.
     The value of a server without a credential is empty, not None.
     """
-    auth, discovery_auth = declared.server.spec.auth, declared.server.spec.discovery.auth
+    auth, discovery_auth = declaration.server.spec.auth, declaration.server.spec.discovery.auth
     try:
-        env = _environment(declared, contents)
-        calls = PresentedCredential() if auth is None else _present(declared, contents, auth)
-        lists = PresentedCredential() if discovery_auth is None else _present(declared, contents, discovery_auth)
-        arguments, schemes = _arguments(declared, contents), _schemes(declared, contents)
+        env = _environment(declaration, contents)
+        call_credential = PresentedCredential() if auth is None else _present(declaration, contents, auth)
+        list_credential = (
+            PresentedCredential() if discovery_auth is None else _present(declaration, contents, discovery_auth)
+        )
+        arguments, schemes = _arguments(declaration, contents), _schemes(declaration, contents)
     except (Unresolved, UnusableSecret) as error:
         return ResolvedCredential(ConditionVerdict(False, error.cause, str(error)), value=Credential())
-    client, configured = calls.value or Credential(), declared.credential
-    value = structs.replace(client, headers={**client.headers, **configured.headers}, env={**env, **configured.env})
+    spec_credential, client_credential = call_credential.value or Credential(), declaration.credential
+    value = structs.replace(
+        spec_credential,
+        headers={**spec_credential.headers, **client_credential.headers},
+        env={**env, **client_credential.env},
+    )
     value = structs.replace(value, arguments=arguments, schemes=schemes)
-    if calls.oauth is None:
+    if call_credential.oauth is None:
         return ResolvedCredential(RESOLVED, value=value)
-    oauth = call_oauth_settings(calls, declared.server.spec, first_grant=True)
-    if declared.server.spec.starts_with_keys:  # the operator's process has only `env`, and no user's key
+    oauth = call_oauth_settings(call_credential, declaration.server.spec, first_grant=True)
+    if declaration.server.spec.starts_with_keys:  # the operator's process has only `env`, and no user's key
         return ResolvedCredential(RESOLVED, value=value, oauth=oauth)
-    of_operator = lists if auth is not None and auth.of_caller is not None else calls
-    operator = _with_headers(of_operator.of_operator, configured.headers)
-    return ResolvedCredential(RESOLVED, value=value, oauth=oauth, operator=operator)
+    operator_source = list_credential if auth is not None and auth.of_caller is not None else call_credential
+    operator = _with_headers(operator_source.operator_credential, client_credential.headers)
+    return ResolvedCredential(RESOLVED, value=value, oauth=oauth, own_credential=operator)
 
 
 def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> OperatorCredential:
@@ -83,30 +89,30 @@ def _with_headers(operator: OperatorCredential, headers: Mapping[str, str]) -> O
     return OperatorCredential(value, sha256(operator.hash.encode(), msgspec.json.encode(sorted(headers.items())))[:16])
 
 
-def _arguments(declared: DeclaredServer, contents: Contents) -> dict[str, dict[str, str]]:
+def _arguments(declaration: DeclaredServer, contents: Contents) -> dict[str, dict[str, str]]:
     """The values of arguments that are in Secrets. Raises Unresolved, UnusableSecret."""
     values: dict[str, dict[str, str]] = {}
-    for tool, argument, source in secret_arguments(declared.server.spec):
-        secret, spec = _find_secret(declared, contents, source), declared.server.spec
+    for tool, argument, source in secret_arguments(declaration.server.spec):
+        secret, spec = _find_secret(declaration, contents, source), declaration.server.spec
         values.setdefault(tool, {})[argument] = argument_value(secret, spec, spec.remote_url or "")
     return values
 
 
-def _schemes(declared: DeclaredServer, contents: Contents) -> dict[str, SentCredential]:
+def _schemes(declaration: DeclaredServer, contents: Contents) -> dict[str, SentCredential]:
     """The credentials of security schemes. Raises Unresolved, UnusableSecret."""
-    url, schemes = declared.server.spec.remote_url or "", {}
-    for name, scheme in scheme_credentials(declared.server.spec).items():
+    url, schemes = declaration.server.spec.remote_url or "", {}
+    for name, scheme in scheme_credentials(declaration.server.spec).items():
         source = scheme.secret_ref
-        secret = None if source is None else _find_secret(declared, contents, source)
+        secret = None if source is None else _find_secret(declaration, contents, source)
         schemes[name] = sent_credential(scheme, secret, url)
     return schemes
 
 
-def inherited_environment(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
+def inherited_environment(declaration: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that a server's command inherits in addition to those that every child process inherits."""
-    if not declared.server.spec.is_started:
+    if not declaration.server.spec.is_started:
         return {}
-    command = declared.server.spec.command or [""]
+    command = declaration.server.spec.command or [""]
     return inherited_variables(command[0], environ)
 
 
@@ -116,9 +122,9 @@ def find_withheld_variables(contents: Contents, environ: Mapping[str, str]) -> I
     Such a variable tells tools what to work on. The message contains its name, never its value.
     """
     missing_by_file: dict[str, dict[str, list[str]]] = {}
-    for declared in contents.servers.values():
-        if missing := _missing_pointers(declared, contents, environ):
-            missing_by_file.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = missing
+    for declaration in contents.servers.values():
+        if missing := _missing_pointers(declaration, contents, environ):
+            missing_by_file.setdefault(declaration.origin.rpartition(":")[0], {})[declaration.key.name] = missing
     for file, servers in missing_by_file.items():
         names = [name for name in POINTERS if name in chain.from_iterable(servers.values())]
         fact = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
@@ -127,19 +133,19 @@ def find_withheld_variables(contents: Contents, environ: Mapping[str, str]) -> I
         yield ManifestProblem(file, 0, "", f"{fact} {server_names}; {advice}")
 
 
-def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
+def _missing_pointers(declaration: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
     """Variables of `POINTERS` that a server's process lacks; empty for a server that is not started here."""
     pointers = [name for name in POINTERS if environ.get(name)]
-    if not pointers or not declared.server.spec.is_started:
+    if not pointers or not declaration.server.spec.is_started:
         return []
-    resolved = resolve(declared, contents)
-    passed = inherited_environment(declared, environ).keys() | (resolved.value or Credential()).env.keys()
-    return [name for name in pointers if name not in passed] if resolved.verdict.ok else []
+    credential = resolve(declaration, contents)
+    passed_names = inherited_environment(declaration, environ).keys() | (credential.value or Credential()).env.keys()
+    return [name for name in pointers if name not in passed_names] if credential.verdict.ok else []
 
 
-def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
+def _environment(declaration: DeclaredServer, contents: Contents) -> dict[str, str]:
     """The environment variables from `env` and `envFrom`, with resolved references. Raises Unresolved."""
-    spec, namespace = declared.server.spec, declared.key.namespace
+    spec, namespace = declaration.server.spec, declaration.key.namespace
     env: dict[str, str] = {}
     for source in spec.env_from:
         env |= _variables_from(source, namespace, contents)
@@ -152,15 +158,15 @@ def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]
 
 def _variables_from(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
     """The variables of one entry of `envFrom`. Raises Unresolved."""
-    secret = source.secret_ref is not None
+    is_secret = source.secret_ref is not None
     reference = source.secret_ref or source.config_map_ref
     if reference is None:
         return {}
-    values = (contents.secrets if secret else contents.config_maps).get((namespace, reference.name))
+    values = (contents.secrets if is_secret else contents.config_maps).get((namespace, reference.name))
     if values is None:
         if reference.optional:
             return {}
-        raise _missing("Secret" if secret else "ConfigMap", reference.name)
+        raise _missing("Secret" if is_secret else "ConfigMap", reference.name)
     return {f"{source.prefix or ''}{name}": value for name, value in values.data.items()}
 
 
@@ -170,36 +176,36 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
     if source is None:
         return variable.value or ""
     selector = source.secret_key_ref or source.config_map_key_ref
-    secret = source.secret_key_ref is not None
+    is_secret = source.secret_key_ref is not None
     if selector is None:
         raise Unresolved(
             Cause.NOT_SUPPORTED_HERE,
             f"env {variable.name} refers to a field of its pod, but outside of a cluster there are no pods",
         )
-    values = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
+    values = (contents.secrets if is_secret else contents.config_maps).get((namespace, selector.name))
     value = None if values is None else values.data.get(selector.key)
     if value is None and not selector.optional:
-        kind = "Secret" if secret else "ConfigMap"
+        kind = "Secret" if is_secret else "ConfigMap"
         if values is None:
             raise _missing(kind, selector.name)
         raise Unresolved(Cause.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
     return value
 
 
-def _present(declared: DeclaredServer, contents: Contents, auth: Auth | DiscoveryAuth) -> PresentedCredential:
+def _present(declaration: DeclaredServer, contents: Contents, auth: Auth | DiscoveryAuth) -> PresentedCredential:
     """Header or client that `auth` presents to the server. Raises Unresolved, UnusableSecret."""
     if auth.grant is not None:
         source = auth.grant.secret_ref
         resource_source = resource_secret_of(auth.grant)
-        secret = None if source is None else _find_secret(declared, contents, source)
-        resource_secret = None if resource_source is None else _find_secret(declared, contents, resource_source)
+        secret = None if source is None else _find_secret(declaration, contents, source)
+        resource_secret = None if resource_source is None else _find_secret(declaration, contents, resource_source)
         return present_client(auth.grant, secret, resource_secret)
     if isinstance(auth, Auth) and auth.user_key is not None:
         return present_key(auth.user_key)
     if auth.static_value is None:  # possible only in a model that was not validated
         return PresentedCredential()
-    reference = _find_secret(declared, contents, auth.static_value.secret_ref)
-    url = declared.server.spec.remote_url or ""
+    reference = _find_secret(declaration, contents, auth.static_value.secret_ref)
+    url = declaration.server.spec.remote_url or ""
     if not hosts_allow(reference.hosts, url):
         raise Unresolved(
             Cause.HOST_NOT_ALLOWED,
@@ -213,11 +219,11 @@ def _present(declared: DeclaredServer, contents: Contents, auth: Auth | Discover
     return present_header(auth.static_value, value, reference.version)
 
 
-def _find_secret(declared: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:
+def _find_secret(declaration: DeclaredServer, contents: Contents, source: CredentialSource) -> ReferencedSecret:
     """The referenced key of a Secret with the credential label. Raises Unresolved."""
-    own = declared.secret
-    is_own = own is not None and own.name == source.name
-    secret = own if is_own else contents.secrets.get((declared.key.namespace, source.name))
+    own_secret = declaration.secret
+    is_own = own_secret is not None and own_secret.name == source.name
+    secret = own_secret if is_own else contents.secrets.get((declaration.key.namespace, source.name))
     if secret is None:
         raise _missing("Secret", source.name)
     if secret.labels.get(LABEL_CREDENTIAL) != "true":
@@ -227,7 +233,7 @@ def _find_secret(declared: DeclaredServer, contents: Contents, source: Credentia
         )
     value = secret.data.get(source.key, "").encode()
     hosts = secret.annotations.get(ANNOTATION_HOSTS)
-    return ReferencedSecret("" if secret is own else source.name, source.key, value, hosts, sha256(value))
+    return ReferencedSecret("" if secret is own_secret else source.name, source.key, value, hosts, sha256(value))
 
 
 def _missing(kind: str, name: str) -> Unresolved:

@@ -53,7 +53,7 @@ def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
 def _run(package: PackageVersion, step: Step) -> None:
     """Run one step and pass on its output. Raises InstallFailed."""
     try:
-        completed = subprocess.run(
+        process = subprocess.run(
             step.argv,
             env=step.environment(os.environ),
             stdin=subprocess.DEVNULL,
@@ -67,9 +67,9 @@ def _run(package: PackageVersion, step: Step) -> None:
     except subprocess.TimeoutExpired as error:
         message = f"{package} was not installed within {STEP_SECONDS:.0f} s"
         raise InstallFailed(message, network=True) from error
-    sys.stdout.write(completed.stdout)
-    if completed.returncode:
-        raise explain(package, completed.stdout.splitlines())
+    sys.stdout.write(process.stdout)
+    if process.returncode:
+        raise explain(package, process.stdout.splitlines())
 
 
 def write_program(launch: Launch, volume: Path) -> None:

@@ -56,13 +56,13 @@ class FileContents:
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
     """Problems that may be intended, such as an empty list. Servers that the file declared before are stopped."""
-    refused: list[RefusedServer] = field(default_factory=list)
+    refused_servers: list[RefusedServer] = field(default_factory=list)
 
     @property
     def declares_nothing(self) -> bool:
         """Whether the file declares nothing and has no problem."""
-        declared = (self.servers, self.tiers, self.policies, self.secrets, self.config_maps)
-        return not any((*declared, self.problems, self.remarks))
+        resource_lists = (self.servers, self.tiers, self.policies, self.secrets, self.config_maps)
+        return not any((*resource_lists, self.problems, self.remarks))
 
 
 @dataclass(frozen=True)
@@ -93,32 +93,35 @@ class Sources:
         self._environ = environ
         self._is_own = is_own
         self._read_files: dict[Path, tuple[Signature | None, FileContents]] = {}
-        self._unreadable: list[ManifestProblem] = []
-        self._scanned = False
+        self._path_problems: list[ManifestProblem] = []
+        self._has_scanned = False
 
     def __repr__(self) -> str:
         return f"<Sources of {len(self._read_files)} files>"
 
     def scan(self) -> Scan | None:
         """Read the files that changed since the last scan; None if no file changed."""
-        unreadable: list[ManifestProblem] = []
-        signatures = {file: (_signature(file), is_named) for file, is_named in self._files(unreadable)}
+        path_problems: list[ManifestProblem] = []
+        signatures = {file: (_signature(file), is_named) for file, is_named in self._files(path_problems)}
         signatures_before = {file: signature for file, (signature, _) in self._read_files.items()}
-        now = {file: signature for file, (signature, _) in signatures.items()}
-        if self._scanned and now == signatures_before and unreadable == self._unreadable:
+        signatures_now = {file: signature for file, (signature, _) in signatures.items()}
+        if self._has_scanned and signatures_now == signatures_before and path_problems == self._path_problems:
             return None
         read_files = {}
         for file, (signature, is_named) in signatures.items():
-            last = self._read_files.get(file)
-            if last is not None and last[0] == signature:
-                read_files[file] = last
+            last_read = self._read_files.get(file)
+            if last_read is not None and last_read[0] == signature:
+                read_files[file] = last_read
             else:
-                fresh = self._read(file, is_named)
-                read_files[file] = (signature, fresh if last is None else _restore_unreadable(fresh, last[1]))
+                new_contents = self._read(file, is_named)
+                read_files[file] = (
+                    signature,
+                    new_contents if last_read is None else _restore_unreadable(new_contents, last_read[1]),
+                )
         self._read_files = read_files
-        self._unreadable = unreadable
-        self._scanned = True
-        folders = FileContents(problems=[*unreadable, *self._empty_folders()])
+        self._path_problems = path_problems
+        self._has_scanned = True
+        folders = FileContents(problems=[*path_problems, *self._empty_folders()])
         scan = _merge([folders, *(contents for _, contents in read_files.values())])
         return replace(scan, problems=(*scan.problems, *find_withheld_variables(scan.contents, self._environ)))
 
@@ -129,35 +132,37 @@ class Sources:
                 continue
             files = [contents for file, (_, contents) in self._read_files.items() if file.parent == path]
             if all(contents.declares_nothing for contents in files) and not any(
-                problem.file == str(path) for problem in self._unreadable
+                problem.file == str(path) for problem in self._path_problems
             ):
                 yield ManifestProblem(str(path), 0, "", _empty_folder_message(len(files)))
 
-    def _files(self, unreadable: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
+    def _files(self, path_problems: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
         """Each file, and whether the user named the file itself instead of its folder. Appends problems of missing or
-        unreadable paths to `unreadable`.
+        unreadable paths to `path_problems`.
         """
         for path in self._paths:
             if not path.is_dir():
                 if not path.exists():
-                    unreadable.append(ManifestProblem(str(path), 0, "", "no longer exists, so its servers are removed"))
+                    path_problems.append(
+                        ManifestProblem(str(path), 0, "", "no longer exists, so its servers are removed")
+                    )
                 yield path, True
                 continue
             try:
-                inside = sorted(path.iterdir())
+                folder_files = sorted(path.iterdir())
             except OSError as error:
-                unreadable.append(ManifestProblem(str(path), 0, "", f"cannot be read: {error.strerror}"))
+                path_problems.append(ManifestProblem(str(path), 0, "", f"cannot be read: {error.strerror}"))
                 continue
-            for file in inside:
-                hidden = file.name.startswith(".") and file.name != PROJECT_FILE
-                if file.suffix in SUFFIXES and not hidden and not file.is_dir():
+            for file in folder_files:
+                is_hidden = file.name.startswith(".") and file.name != PROJECT_FILE
+                if file.suffix in SUFFIXES and not is_hidden and not file.is_dir():
                     yield file, False
 
     def _read(self, file: Path, is_named: bool) -> FileContents:
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
-                by_name = "" if is_named else "; an OpenAPI document may be larger if it is named: fairlead up "
-                raise ValueError(f"larger than {MAX_FILE_BYTES >> 20} MiB{by_name}{'' if is_named else file}")
+                hint = "" if is_named else "; an OpenAPI document may be larger if it is named: fairlead up "
+                raise ValueError(f"larger than {MAX_FILE_BYTES >> 20} MiB{hint}{'' if is_named else file}")
             text = file.read_text("utf-8-sig")
         except FileNotFoundError:
             return FileContents()
@@ -170,7 +175,7 @@ class Sources:
         if not is_named and not any(word in text for word in _FAIRLEAD_WORDS):
             contents.problems = []
             contents.remarks = []
-            contents.refused = []
+            contents.refused_servers = []
         return contents
 
     def _parse(self, text: str, file: Path, *, bare: bool) -> FileContents:
@@ -180,19 +185,21 @@ class Sources:
                 servers=configuration.servers,
                 problems=configuration.problems,
                 remarks=configuration.remarks,
-                refused=configuration.refused,
+                refused_servers=configuration.refused_servers,
             )
         return self._manifests(load_text(text, str(file)))
 
-    def _manifests(self, loaded: LoadedManifests) -> FileContents:
+    def _manifests(self, manifests: LoadedManifests) -> FileContents:
         servers = []
-        for server in loaded.of_kind(McpServer):
-            origin = loaded.origins["McpServer", server.metadata.namespace, server.metadata.name]
+        for server in manifests.of_kind(McpServer):
+            origin = manifests.origins["McpServer", server.metadata.namespace, server.metadata.name]
             folder = Path(origin.file).parent
             servers.append(DeclaredServer(_with_document(server, folder), origin=f"{origin.file}:{origin.line}"))
-        tiers, policies = loaded.of_kind(LatencyTier), loaded.of_kind(ToolPolicy)
-        contents = FileContents(servers, tiers, policies, problems=[*loaded.problems], refused=[*loaded.refused])
-        for origin, other in loaded.others:
+        tiers, policies = manifests.of_kind(LatencyTier), manifests.of_kind(ToolPolicy)
+        contents = FileContents(
+            servers, tiers, policies, problems=[*manifests.problems], refused_servers=[*manifests.refused]
+        )
+        for origin, other in manifests.others:
             self._add_secret(origin, other, contents)
         return contents
 
@@ -223,10 +230,10 @@ def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Ma
     data: dict[str, str] = {}
     for name, value in (content.get("data") or {}).items():
         try:
-            plain = base64.b64decode(str(value), validate=True).decode() if content["kind"] == "Secret" else str(value)
+            text = base64.b64decode(str(value), validate=True).decode() if content["kind"] == "Secret" else str(value)
         except (binascii.Error, UnicodeDecodeError) as error:
             raise ValueError(f"data.{name} is not base64-encoded UTF-8 text; put plain text into stringData") from error
-        data[str(name)] = plain
+        data[str(name)] = text
     for name, value in (content.get("stringData") or {}).items():
         data[str(name)] = interpolate(str(value), environ)
     return DeclaredSecret(
@@ -254,38 +261,44 @@ def _signature(file: Path) -> Signature | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _restore_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
-    """`fresh`, with the last declarations of the parts of the file that are unreadable now: a typing error stops no
-    server.
+def _restore_unreadable(new_contents: FileContents, last_contents: FileContents) -> FileContents:
+    """The new contents of a file, with the last declarations of the parts that are unreadable now: a typing error stops
+    no server.
 
     If the only problems are refused servers, the last declarations of these servers are restored, and servers that are
     missing in the file are removed. Otherwise, a missing server may be in an unreadable part, so all are restored.
     """
-    refused = {each.key for each in fresh.refused}
-    of_servers = {problem for each in fresh.refused for problem in each.problems}
-    if of_servers.issuperset(fresh.problems):
-        refused_before = [declared for declared in last.servers if declared.key in refused]
-        return replace(fresh, servers=_merge_by_key(refused_before, fresh.servers))
-    declared = {server.key for server in fresh.servers} | refused
-    still_refused = [each for each in last.refused if each.key not in declared]
-    secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
-    maps = {(secret.namespace, secret.name): secret for secret in [*last.config_maps, *fresh.config_maps]}
-    running = sorted({server.key.name for server in last.servers} - {key.name for key in declared})
+    refused_keys = {refused_server.key for refused_server in new_contents.refused_servers}
+    server_problems = {
+        problem for refused_server in new_contents.refused_servers for problem in refused_server.problems
+    }
+    if server_problems.issuperset(new_contents.problems):
+        servers_before = [declared_keys for declared_keys in last_contents.servers if declared_keys.key in refused_keys]
+        return replace(new_contents, servers=_merge_by_key(servers_before, new_contents.servers))
+    declared_keys = {server.key for server in new_contents.servers} | refused_keys
+    still_refused = [
+        refused_server for refused_server in last_contents.refused_servers if refused_server.key not in declared_keys
+    ]
+    secrets = {(secret.namespace, secret.name): secret for secret in [*last_contents.secrets, *new_contents.secrets]}
+    maps = {
+        (secret.namespace, secret.name): secret for secret in [*last_contents.config_maps, *new_contents.config_maps]
+    }
+    running = sorted({server.key.name for server in last_contents.servers} - {key.name for key in declared_keys})
     return replace(
-        fresh,
-        servers=_merge_by_key(last.servers, fresh.servers),
-        tiers=_merge_by_key(last.tiers, fresh.tiers),
-        policies=_merge_by_key(last.policies, fresh.policies),
+        new_contents,
+        servers=_merge_by_key(last_contents.servers, new_contents.servers),
+        tiers=_merge_by_key(last_contents.tiers, new_contents.tiers),
+        policies=_merge_by_key(last_contents.policies, new_contents.policies),
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
-        remarks=[*fresh.remarks, *([] if fresh.servers else last.remarks)],
-        refused=[*fresh.refused, *still_refused],
+        remarks=[*new_contents.remarks, *([] if new_contents.servers else last_contents.remarks)],
+        refused_servers=[*new_contents.refused_servers, *still_refused],
         problems=[
             *(
-                problem if problem in of_servers else _add_running_servers(problem, running)
-                for problem in fresh.problems
+                problem if problem in server_problems else _add_running_servers(problem, running)
+                for problem in new_contents.problems
             ),
-            *(problem for each in still_refused for problem in each.problems),
+            *(problem for refused_server in still_refused for problem in refused_server.problems),
         ],
     )
 
@@ -300,9 +313,9 @@ def _add_running_servers(problem: ManifestProblem, names: Sequence[str]) -> Mani
     return replace(problem, message=message)
 
 
-def _merge_by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
-    """The resources of `last` and `fresh`. If both have a resource of the same key, the one in `fresh` counts."""
-    return list({each.key: each for each in [*last, *fresh]}.values())
+def _merge_by_key(last_resources: Iterable[KeyedT], new_resources: Iterable[KeyedT]) -> list[KeyedT]:
+    """The resources of both collections. If both have a resource of the same key, the new one counts."""
+    return list({resource.key: resource for resource in [*last_resources, *new_resources]}.values())
 
 
 def _merge(files: Iterable[FileContents]) -> Scan:
@@ -315,13 +328,13 @@ def _merge(files: Iterable[FileContents]) -> Scan:
     problems: list[ManifestProblem] = []
     refused: dict[ServerKey, RefusedServer] = {}
     for contents in files:
-        refused = {each.key: each for each in contents.refused} | refused
+        refused = {each.key: each for each in contents.refused_servers} | refused
         problems += [*contents.problems, *contents.remarks]
-        for declared in contents.servers:
-            first = servers.setdefault(declared.key, declared)
-            if first is not declared:
-                file, _, line = declared.origin.rpartition(":")
-                fact = f"a server with the name {declared.key.name} is already declared in {first.origin}"
+        for server in contents.servers:
+            first_server = servers.setdefault(server.key, server)
+            if first_server is not server:
+                file, _, line = server.origin.rpartition(":")
+                fact = f"a server with the name {server.key.name} is already declared in {first_server.origin}"
                 message = f"{fact}, so this one is ignored: rename one of them"
                 problems.append(ManifestProblem(file, int(line), "", message))
         for tier in contents.tiers:
@@ -344,6 +357,6 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         config_maps,
         refused,
     )
-    of_servers = {problem for each in refused.values() for problem in each.problems}
-    file_problems = [problem for problem in problems if not problem.is_note and problem not in of_servers]
+    server_problems = {problem for each in refused.values() for problem in each.problems}
+    file_problems = [problem for problem in problems if not problem.is_note and problem not in server_problems]
     return Scan(declared_contents, tuple(problems), tuple(file_problems))

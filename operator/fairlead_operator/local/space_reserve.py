@@ -16,7 +16,7 @@ MAX_BYTES: Final = 65_536
 FREE_SPACE_DIVISOR: Final = 8
 """The reserve takes this fraction (1/8) of the free space, within its minimum and maximum."""
 _BLOCK: Final = bytes(4096)
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class SpaceReserve:
@@ -44,7 +44,7 @@ class SpaceReserve:
         try:
             write()
         except OSError as error:
-            if error.errno not in _FULL or not self._size:
+            if error.errno not in _DISK_FULL_ERRNOS or not self._size:
                 raise
             size, self._size = self._size, 0
             self._path.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ ReadDocument: TypeAlias = Callable[[DocumentLocation], Awaitable[bytes]]
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class _CompiledVersion:
     """Result of the compilation of one version of a document: its listing, or the problem."""
 
     source: ApiSource
@@ -45,7 +45,7 @@ class _Compiled:
     etag: bytes
     listing: PackedListing | None
     problem: str = ""
-    until: float = float("inf")
+    expires_at: float = float("inf")
     """Monotonic time until which the document is not compiled again."""
 
     async def unpack(self) -> RawListing:
@@ -72,7 +72,7 @@ class ApiListings:
         self._read = read
         self._egress = egress or Egress()
         self._resolve = resolve or resolve_by_dns
-        self._compiled_documents: dict[ServerKey, _Compiled] = {}
+        self._compiled_documents: dict[ServerKey, _CompiledVersion] = {}
         self._monotonic = monotonic
         self._failed_servers: set[ServerKey] = set()
         """APIs whose last listing failed."""
@@ -97,16 +97,16 @@ class ApiListings:
         self._failed_servers.discard(key)
 
     async def _list(self, key: ServerKey, source: ApiSource) -> RawListing:
-        before = self._compiled_documents.get(key)
-        if before is not None and (before.source != source or before.until <= self._monotonic()):
-            before = None
-        version = await self._read_if_changed(key, source, b"" if before is None else before.etag)
+        previous = self._compiled_documents.get(key)
+        if previous is not None and (previous.source != source or previous.expires_at <= self._monotonic()):
+            previous = None
+        version = await self._read_if_changed(key, source, b"" if previous is None else previous.etag)
         if version is None:
-            assert before is not None  # a document can be unchanged only if it was read before
-            return await before.unpack()
+            assert previous is not None  # a document can be unchanged only if it was read before
+            return await previous.unpack()
         digest = await asyncio.to_thread(_sha256, version.data)
-        if before is not None and before.digest == digest:
-            return await before.unpack()
+        if previous is not None and previous.digest == digest:
+            return await previous.unpack()
         options = CompileOptions(source.include, source.exclude, version.url)
         try:
             async with self._compile_lock:
@@ -114,10 +114,10 @@ class ApiListings:
             listing = await asyncio.to_thread(build_listing, compiled, digest, source)
         except (DocumentRefused, DocumentUnusable) as error:
             problem = f"{source.location}: {error}" if isinstance(error, DocumentRefused) else str(error)
-            until = self._monotonic() + REFUSED_SECONDS
-            self._compiled_documents[key] = _Compiled(source, digest, version.etag, None, problem, until)
+            expires_at = self._monotonic() + REFUSED_SECONDS
+            self._compiled_documents[key] = _CompiledVersion(source, digest, version.etag, None, problem, expires_at)
             raise DocumentUnusable(problem) from error
-        self._compiled_documents[key] = _Compiled(source, digest, version.etag, await pack_listing(listing))
+        self._compiled_documents[key] = _CompiledVersion(source, digest, version.etag, await pack_listing(listing))
         return listing
 
     async def _read_if_changed(self, key: ServerKey, source: ApiSource, etag: bytes) -> DocumentVersion | None:

@@ -54,7 +54,7 @@ class ApiSource:
     exclude: tuple[str, ...]
     has_auth: bool
     """Whether calls carry a credential, which may be sent only to the origin of `base_url`."""
-    with_secrets: frozenset[str] = frozenset()
+    tools_with_secrets: frozenset[str] = frozenset()
     """Tools whose calls carry values of Secrets in arguments, which may be sent only to the origin of `base_url`."""
     host_header: str | None = None
     ca_bundle: str | None = None
@@ -78,8 +78,10 @@ class ApiSource:
             tuple(api.include),
             tuple(api.exclude),
             has_auth=server.spec.auth is not None or bool(api.credentials),
-            with_secrets=frozenset(
-                tool.name for tool in server.spec.tools if any(each.secret_ref for each in tool.arguments.values())
+            tools_with_secrets=frozenset(
+                tool.name
+                for tool in server.spec.tools
+                if any(argument.secret_ref for argument in tool.arguments.values())
             ),
             host_header=api.host_header,
             ca_bundle=api.ca_bundle,
@@ -87,7 +89,7 @@ class ApiSource:
 
     def confines_secrets(self, tool: str) -> bool:
         """Whether calls of a tool carry a secret that may be sent only to the origin of `base_url`."""
-        return self.has_auth or tool in self.with_secrets
+        return self.has_auth or tool in self.tools_with_secrets
 
     def endpoint(self, url: str | None = None) -> OpenApiEndpoint:
         """The endpoint of calls: at `url`, or else at the base URL, or else without URL until the document is read."""

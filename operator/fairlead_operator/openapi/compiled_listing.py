@@ -25,60 +25,60 @@ from fairlead_operator.openapi.document_content import DocumentUnusable
 _CAPABILITIES = Raw(b'{"tools":{}}')
 
 
-def build_listing(compiled: CompiledDocument, digest: str, source: ApiSource) -> RawListing:
+def build_listing(document: CompiledDocument, digest: str, source: ApiSource) -> RawListing:
     """The listing of a compiled document; `digest` is the document's SHA-256, hexadecimal. Raises DocumentUnusable."""
-    base_url = source.base_url or compiled.base_url
+    base_url = source.base_url or document.base_url
     if not base_url:
         raise DocumentUnusable(
             "the document does not say where the API is: it has no server with an absolute URL; set openapi.baseURL"
         )
-    refused = {
+    refused_tools = {
         tool.name: tool
-        for tool in compiled.tools
+        for tool in document.tools
         if source.confines_secrets(tool.name) and _is_at_other_origin(tool, base_url)
     }
-    offered = [tool for tool in compiled.tools if tool.name not in refused]
-    remarks = [*_left_out(compiled), *map(_other_origin_remark, refused.values())]
-    losses = [remark for remark in _with_loss(compiled) if remark.tool not in refused]
-    info = {"name": compiled.title or "HTTP API", "version": compiled.version}
+    offered_tools = [tool for tool in document.tools if tool.name not in refused_tools]
+    remarks = [*_left_out_remarks(document), *map(_other_origin_remark, refused_tools.values())]
+    losses = [remark for remark in _loss_remarks(document) if remark.tool not in refused_tools]
+    info = {"name": document.title or "HTTP API", "version": document.version}
     return RawListing(
         protocol_version=MODERN_VERSION,
         server_info=Raw(msgspec.json.encode(info)),
         capabilities=_CAPABILITIES,
-        tools=tuple(join_operation(tool.definition, tool.operation) for tool in offered),
+        tools=tuple(join_operation(tool.definition, tool.operation) for tool in offered_tools),
         endpoint=source.endpoint(base_url),
         api=ApiReport(
             digest=digest,
-            operations=len(compiled.reports),
+            operations=len(document.reports),
             with_loss=len(losses),
             left_out=len(remarks),
             remarks=tuple((remarks + losses)[:MAX_REMARKS]),
-            unmatched=compiled.unmatched[:MAX_REMARKS],
-            schemes=scheme_names(compiled),
+            unmatched=document.unmatched[:MAX_REMARKS],
+            schemes=scheme_names(document),
         ),
     )
 
 
 def _is_at_other_origin(tool: CompiledTool, base_url: str) -> bool:
     """Whether an operation has its own server, at another origin (RFC 6454 section 5)."""
-    own = tool.operation.base_url
-    return bool(own) and urlsplit(own)[:2] != urlsplit(base_url)[:2]
+    own_base_url = tool.operation.base_url
+    return bool(own_base_url) and urlsplit(own_base_url)[:2] != urlsplit(base_url)[:2]
 
 
-def _left_out(compiled: CompiledDocument) -> Iterator[OperationRemark]:
-    for report in compiled.reports:
+def _left_out_remarks(document: CompiledDocument) -> Iterator[OperationRemark]:
+    for report in document.reports:
         if report.left_out:
             yield OperationRemark(operation=report.operation, why=report.left_out[:MAX_REMARK])
 
 
-def _with_loss(compiled: CompiledDocument) -> Iterator[OperationRemark]:
-    for report in compiled.reports:
+def _loss_remarks(document: CompiledDocument) -> Iterator[OperationRemark]:
+    for report in document.reports:
         if report.losses and not report.left_out:
-            why = "; ".join(f"{loss.where}: {loss.message}" for loss in report.losses)
-            yield OperationRemark(operation=report.operation, tool=report.tool, why=why[:MAX_REMARK])
+            reasons = "; ".join(f"{loss.where}: {loss.message}" for loss in report.losses)
+            yield OperationRemark(operation=report.operation, tool=report.tool, why=reasons[:MAX_REMARK])
 
 
 def _other_origin_remark(tool: CompiledTool) -> OperationRemark:
     operation = tool.operation
-    why = f"its own server {operation.base_url} is not at the origin of baseURL, the only one that gets credentials"
-    return OperationRemark(operation=f"{operation.method} {operation.path}", why=why[:MAX_REMARK])
+    reason = f"its own server {operation.base_url} is not at the origin of baseURL, the only one that gets credentials"
+    return OperationRemark(operation=f"{operation.method} {operation.path}", why=reason[:MAX_REMARK])

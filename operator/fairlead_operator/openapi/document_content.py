@@ -34,22 +34,22 @@ def document_key(location: ConfigMapLocation, keys: Collection[str]) -> str:
         )
     key = next(iter(keys)) if location.key is None else location.key
     if key not in keys:
-        raise DocumentUnusable(f"the ConfigMap {location.name} has no key {key}, but {names}")
+        raise DocumentUnusable(f"the ConfigMap {location.name} has no key {key}; it has {names}")
     return key
 
 
 def decompress(data: bytes, location: object) -> bytes:
     """`data`, decompressed if it begins like gzip. Raises DocumentUnusable."""
-    plain, complete = data, True
+    content, is_complete = data, True
     if data.startswith(_GZIP):
         decompressor = zlib.decompressobj(_GZIP_WINDOW)
         try:
-            plain = decompressor.decompress(data, MAX_DOCUMENT_BYTES + 1)
+            content = decompressor.decompress(data, MAX_DOCUMENT_BYTES + 1)
         except zlib.error as error:
             raise DocumentUnusable(f"{location} begins like gzip and cannot be decompressed: {error}") from error
-        complete = decompressor.eof
-    if len(plain) > MAX_DOCUMENT_BYTES:
+        is_complete = decompressor.eof
+    if len(content) > MAX_DOCUMENT_BYTES:
         raise DocumentUnusable(f"{location} has more than {MAX_DOCUMENT_BYTES >> 20} MiB")
-    if not complete:
+    if not is_complete:
         raise DocumentUnusable(f"{location} is compressed, and its end is missing")
-    return plain
+    return content

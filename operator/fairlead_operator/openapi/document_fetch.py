@@ -28,7 +28,7 @@ _HEADERS: Final = {"User-Agent": "fairlead"}
 _ACCEPT: Final = b"Accept: %b\r\n" % ACCEPTED_TYPES.encode()
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
-_OF_MCP_SERVERS: Final = (400, 405, 406, 415)
+_MCP_SERVER_STATUSES: Final = (400, 405, 406, 415)
 """Statuses with which MCP servers answer a GET that does not accept their stream of events."""
 _MCP_REASONS: Final = ("NotFound", "MethodNotAllowed", "NotAcceptable", "UnsupportedMediaType", "MisdirectedRequest")
 """Reasons of HttpRefused that mean that a server does not speak MCP. They do not apply to the host of a document."""
@@ -88,7 +88,7 @@ def _refusal(url: str, answer: Answer) -> HttpRefused:
     status = f"status {answer.status}"
     page = "a web page" if answer.status == _OK else f"{status} with a web page"
     content, hint = (page, " (such a page links to it)") if looks_like_html(answer) else (status, "")
-    server = "; if it is an MCP server, name it as url in an mcp.json" if answer.status in _OF_MCP_SERVERS else ""
+    server = "; if it is an MCP server, name it as url in an mcp.json" if answer.status in _MCP_SERVER_STATUSES else ""
     error = HttpRefused(
         f"{plain_address(url)} answered {content} instead of the OpenAPI document: use the URL of the document "
         f"itself{hint}, which must be readable without a credential{server}",

@@ -29,11 +29,11 @@ class PendingApprovals:
         servers = set()
         for approval in approvals:
             key = ServerKey(approval.namespace, approval.server)
-            pending = self._by_server.pop(key, {})
-            pending[approval.hash[:MAX_CHARACTERS]] = approval.by[:MAX_CHARACTERS]
-            while len(pending) > MAX_PER_SERVER:
-                pending.pop(next(iter(pending)))
-            self._by_server[key] = pending
+            approvers_by_hash = self._by_server.pop(key, {})
+            approvers_by_hash[approval.hash[:MAX_CHARACTERS]] = approval.by[:MAX_CHARACTERS]
+            while len(approvers_by_hash) > MAX_PER_SERVER:
+                approvers_by_hash.pop(next(iter(approvers_by_hash)))
+            self._by_server[key] = approvers_by_hash
             servers.add(key)
         while len(self._by_server) > MAX_SERVERS:
             self._by_server.pop(next(iter(self._by_server)))

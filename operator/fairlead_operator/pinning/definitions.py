@@ -35,7 +35,7 @@ from fairlead_tools.definitions.scan import Finding, scan
 
 logger = logging.getLogger(__name__)
 
-IN_THREAD: Final = 256 << 10
+MIN_THREAD_BYTES: Final = 256 << 10
 """Size of the definitions in bytes above which a listing is checked and scanned in a thread. Definitions of this size
 take about 10 ms.
 """
@@ -43,7 +43,7 @@ OnHeldBack = Callable[[ServerKey, int | None], None]
 """Receives the number of a server's definitions that are held back; None if the server is not pinned or was deleted."""
 
 
-def ignore_held_back(key: ServerKey, held: int | None) -> None:
+def ignore_held_back(key: ServerKey, held_count: int | None) -> None:
     """Default for `OnHeldBack`: ignore the number."""
 
 
@@ -57,7 +57,7 @@ class PinnedOffer:
 
 
 @dataclass(frozen=True)
-class _Scanned:
+class _ScanResult:
     """Suspicious texts in the listing with this hash."""
 
     hash: str
@@ -68,7 +68,7 @@ async def _catalog(server: McpServer, listing: RawListing, access: CallAccess) -
     """Call `build_catalog`, for large listings in a thread, because unusual definitions can take a tenth of a
     second.
     """
-    if listing.size <= IN_THREAD:
+    if listing.size <= MIN_THREAD_BYTES:
         return build_catalog(server, listing, access)
     return await asyncio.to_thread(build_catalog, server, listing, access)
 
@@ -90,7 +90,7 @@ class PinnedDefinitions:
         self._on_held_back = on_held_back
         self._pins: dict[ServerKey, Pins] = {}
         """Last stored pins of each pinned server."""
-        self._scan_results: dict[ServerKey, _Scanned] = {}
+        self._scan_results: dict[ServerKey, _ScanResult] = {}
         """Result of the last scan of each server's definitions."""
         self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
         """Verdicts Approved (None for a server that is not pinned) and DefinitionsClean of each server."""
@@ -107,32 +107,32 @@ class PinnedDefinitions:
         return () if pins is None else pins.approvals
 
     async def offer(
-        self, server: McpServer, listing: RawListing, access: CallAccess, published: Catalog | None
+        self, server: McpServer, listing: RawListing, access: CallAccess, published_catalog: Catalog | None
     ) -> PinnedOffer:
         """The catalog of a listing, without its definitions that are held back. Raises PLATFORM_ERRORS.
 
-        `published` is the catalog that was served before. If the server has no pins yet, the definitions in that
-        catalog count as approved, because users have seen them.
+        `published_catalog` is the catalog that was served before. If the server has no pins yet, the definitions in
+        that catalog count as approved, because users have seen them.
         """
-        key, listing = server.key, complete_from_catalog(listing, published)
+        key, listing = server.key, complete_from_catalog(listing, published_catalog)
         catalog, findings = await _catalog(server, listing, access)
-        listed = pinnable_definitions(catalog)
-        suspicious, announcements = await self._scan(key, listed)
-        approved: ConditionVerdict | None = None
+        listed_definitions = pinnable_definitions(catalog)
+        suspicious, announcements = await self._scan(key, listed_definitions)
+        approved_verdict: ConditionVerdict | None = None
         if server.spec.pin:
-            decision, new_announcements = await self._decide(server, listed, published)
-            if decision.in_force != listed:
+            decision, new_announcements = await self._decide(server, listed_definitions, published_catalog)
+            if decision.in_force != listed_definitions:
                 catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), access)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             suspicious_identities = {(finding.sort, finding.name) for finding in suspicious}
             suspicious_held = [
                 definition for definition in decision.held if definition.identity in suspicious_identities
             ]
-            approved = pin_decision.verdict(decision, len(suspicious_held))
+            approved_verdict = pin_decision.verdict(decision, len(suspicious_held))
             announcements += new_announcements
         else:
             await self._forget_pins(key)
-        self._verdicts[key] = approved, cleanness.verdict(suspicious)
+        self._verdicts[key] = approved_verdict, cleanness.verdict(suspicious)
         return PinnedOffer(catalog, findings, announcements)
 
     async def drop(self, key: ServerKey) -> None:
@@ -149,47 +149,51 @@ class PinnedDefinitions:
             await self._documents.withdraw(pins_name(key))
 
     async def _scan(
-        self, key: ServerKey, listed: tuple[Pinned, ...]
+        self, key: ServerKey, listed_definitions: tuple[Pinned, ...]
     ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
         """Suspicious texts of a listing, and an announcement if they changed; an unchanged listing is not scanned
         again.
         """
-        listing_hash = held_hash(listed)
-        scanned = self._scan_results.get(key)
-        if scanned is not None and scanned.hash == listing_hash:
-            return scanned.findings, ()
-        size = sum(memoryview(definition.definition).nbytes for definition in listed)
-        findings = scan(listed) if size <= IN_THREAD else await asyncio.to_thread(scan, listed)
-        self._scan_results[key] = _Scanned(listing_hash, findings)
-        if not findings or (scanned is not None and scanned.findings == findings):
+        listing_hash = held_hash(listed_definitions)
+        last_result = self._scan_results.get(key)
+        if last_result is not None and last_result.hash == listing_hash:
+            return last_result.findings, ()
+        size = sum(memoryview(definition.definition).nbytes for definition in listed_definitions)
+        findings = (
+            scan(listed_definitions) if size <= MIN_THREAD_BYTES else await asyncio.to_thread(scan, listed_definitions)
+        )
+        self._scan_results[key] = _ScanResult(listing_hash, findings)
+        if not findings or (last_result is not None and last_result.findings == findings):
             return findings, ()
         verdict = cleanness.verdict(findings)
         return findings, (Announcement("Warning", verdict.reason, verdict.message),)
 
     async def _decide(
-        self, server: McpServer, listed: tuple[Pinned, ...], published: Catalog | None
+        self, server: McpServer, listed_definitions: tuple[Pinned, ...], published_catalog: Catalog | None
     ) -> tuple[PinDecision, tuple[Announcement, ...]]:
         """Decide about the listed definitions, and store the decision."""
         pins = await self._current_pins(server)
-        known_to_users = listed if published is None else pinnable_definitions(published)
-        approved = known_to_users if pins is None else pins.approved
+        known_to_users = listed_definitions if published_catalog is None else pinnable_definitions(published_catalog)
+        approved_definitions = known_to_users if pins is None else pins.approved
         approvals = {
             server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "",
             **self._pending_approvals.of_server(server.key),
         }
         if (spec_approval := server.spec.approval) is not None:
             approvals[spec_approval.hash] = spec_approval.by
-        decision = pin_decision.decide(listed, approved, approvals)
+        decision = pin_decision.decide(listed_definitions, approved_definitions, approvals)
         history = () if pins is None else pins.approvals
-        by = ", ".join(sorted({approvals[hash_] for hash_ in decision.used} - {""}))
+        approvers = ", ".join(sorted({approvals[hash_] for hash_ in decision.used_hashes} - {""}))
         if decision.newly_approved:
-            at = self._now().isoformat(timespec="seconds")
-            approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
+            now_text = self._now().isoformat(timespec="seconds")
+            approval = GivenApproval(
+                hash=decision.approval, at=now_text, by=approvers, definitions=decision.newly_approved
+            )
             history = (approval, *history)[:APPROVALS]
         await self._store_pins(server, decision, history)
         self._pending_approvals.forget(server.key)
         self._on_held_back(server.key, len(decision.held))
-        return decision, _announcements(server.key, pins, decision, by)
+        return decision, _announcements(server.key, pins, decision, approvers)
 
     async def _current_pins(self, server: McpServer) -> Pins | None:
         """Pins of the server with this UID, from memory if possible, otherwise from the stored document."""
@@ -228,14 +232,16 @@ def _sort(definitions: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     return tuple(sorted(definitions, key=lambda definition: definition.identity))
 
 
-def _announcements(key: ServerKey, before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
-    """Announcement of an approval, or of other definitions that are held back than `before`; empty if nothing
+def _announcements(
+    key: ServerKey, previous_pins: Pins | None, decision: PinDecision, approvers: str
+) -> tuple[Announcement, ...]:
+    """Announcement of an approval, or of other definitions that are held back than `previous_pins`; empty if nothing
     changed.
     """
     if decision.newly_approved:
-        by_whom = f" by {by}" if by else ""
+        by_whom = f" by {approvers}" if approvers else ""
         note = f"{decision.newly_approved} definitions were approved{by_whom} and are now in force"
         return (Announcement("Normal", "ChangesApproved", note),)
-    announced_hash = before.held_hash if before is not None else ""
+    announced_hash = previous_pins.held_hash if previous_pins is not None else ""
     is_new = bool(decision.held) and held_hash(decision.held) != announced_hash
     return (pin_decision.announcement(decision, key),) if is_new else ()

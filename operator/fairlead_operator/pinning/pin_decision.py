@@ -38,44 +38,48 @@ class PinDecision:
     """Hash of the definitions that were just released: of all definitions that were held back, or of those that were
     approved individually.
     """
-    used: tuple[str, ...] = ()
+    used_hashes: tuple[str, ...] = ()
     """Approved hashes that released definitions."""
 
 
-def decide(listed: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
-    """Decide about the listed definitions. `approved` are the definitions that are approved so far, `approvals` the
-    approved hashes.
+def decide(
+    listed_definitions: tuple[Pinned, ...], approved_definitions: tuple[Pinned, ...], approvals: Collection[str]
+) -> PinDecision:
+    """Decide about the listed definitions. `approved_definitions` are the definitions that are approved so far,
+    `approvals` the approved hashes.
 
     An approved hash identifies the exact bytes of either all definitions that are held back, or a single definition.
     The approval releases these definitions, or nothing if they have changed since.
     """
-    in_force = {definition.identity: definition for definition in approved}
-    held = tuple(definition for definition in listed if not _is_same(definition, in_force.get(definition.identity)))
+    in_force = {definition.identity: definition for definition in approved_definitions}
+    held = tuple(
+        definition for definition in listed_definitions if not _is_same(definition, in_force.get(definition.identity))
+    )
     approved_hashes = set(approvals) - {""}
     if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:
-        return PinDecision(listed, (), listed, len(held), hash_, (hash_,))
-    return _approve_individually(listed, in_force, held, approved_hashes)
+        return PinDecision(listed_definitions, (), listed_definitions, len(held), hash_, (hash_,))
+    return _approve_individually(listed_definitions, in_force, held, approved_hashes)
 
 
 def _approve_individually(
-    listed: tuple[Pinned, ...],
+    listed_definitions: tuple[Pinned, ...],
     in_force: dict[tuple[Sort, str], Pinned],
     held: tuple[Pinned, ...],
     approved_hashes: Collection[str],
 ) -> PinDecision:
     """Release those definitions that are held back and whose own hash is approved."""
-    released = (
+    released_definitions = (
         tuple(definition for definition in held if definition.approval in approved_hashes) if approved_hashes else ()
     )
-    in_force = in_force | {definition.identity: definition for definition in released}
-    used = tuple(definition.approval for definition in released)
+    in_force = in_force | {definition.identity: definition for definition in released_definitions}
+    used_hashes = tuple(definition.approval for definition in released_definitions)
     return PinDecision(
         tuple(in_force.values()),
-        tuple(definition for definition in held if definition not in released),
-        tuple(in_force[definition.identity] for definition in listed if definition.identity in in_force),
-        len(released),
-        used[0] if len(used) == 1 else held_hash(released),
-        used,
+        tuple(definition for definition in held if definition not in released_definitions),
+        tuple(in_force[definition.identity] for definition in listed_definitions if definition.identity in in_force),
+        len(released_definitions),
+        used_hashes[0] if len(used_hashes) == 1 else held_hash(released_definitions),
+        used_hashes,
     )
 
 
@@ -101,11 +105,15 @@ def restore(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
     )
 
 
-def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
-    """The verdict Approved; `suspicious` is the number of suspicious definitions that are held back."""
+def verdict(decision: PinDecision, suspicious_count: int = 0) -> ConditionVerdict:
+    """The verdict Approved; `suspicious_count` is the number of suspicious definitions that are held back."""
     if not decision.held:
         return ConditionVerdict(True, Cause.APPROVED, "all listed definitions are approved, or from the first listing")
-    warning = f"; {suspicious} of them look{'s' if suspicious == 1 else ''} suspicious" if suspicious else ""
+    warning = (
+        f"; {suspicious_count} of them look{'s' if suspicious_count == 1 else ''} suspicious"
+        if suspicious_count
+        else ""
+    )
     hash_of_all = f"; the hash of all of them is {held_hash(decision.held)}"
     return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}{hash_of_all}")
 
@@ -119,9 +127,13 @@ def announcement(decision: PinDecision, key: ServerKey) -> Announcement:
 def summary(decision: PinDecision) -> str:
     """Summary of the definitions that are held back, with their numbers and some of their names."""
     approved_identities = {definition.identity for definition in decision.approved}
-    changed = [definition for definition in decision.held if definition.identity in approved_identities]
-    new = [definition for definition in decision.held if definition.identity not in approved_identities]
-    parts = [_part(word, definitions) for word, definitions in (("changed", changed), ("new", new)) if definitions]
+    changed_definitions = [definition for definition in decision.held if definition.identity in approved_identities]
+    new_definitions = [definition for definition in decision.held if definition.identity not in approved_identities]
+    parts = [
+        _part(word, definitions)
+        for word, definitions in (("changed", changed_definitions), ("new", new_definitions))
+        if definitions
+    ]
     return "held back: " + "; ".join(parts)
 
 

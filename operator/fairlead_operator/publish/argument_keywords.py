@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairlead_mcp.schemas import KEYWORDS, REFERENCES, all_schemas
 
-_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 """Maximum number of keywords that a message names."""
 _KEYWORDS: Final = frozenset(
     {
@@ -28,8 +28,8 @@ _KEYWORDS: Final = frozenset(
 def find_unknown_keywords(schema: Mapping[str, Any]) -> list[str]:
     """The first unknown keywords of a schema and its subschemas, each with a suggestion if one is similar."""
     names = {name for part in all_schemas(dict(schema)) for name in part if name not in _KEYWORDS}
-    unknown = sorted(name for name in names if not name.startswith("x-"))
-    return [_with_suggestion(name) for name in unknown[:_NAMED]]
+    unknown_names = sorted(name for name in names if not name.startswith("x-"))
+    return [_with_suggestion(name) for name in unknown_names[:_MAX_NAMED]]
 
 
 def _with_suggestion(name: str) -> str:

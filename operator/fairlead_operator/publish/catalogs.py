@@ -39,7 +39,7 @@ class _PublishedVersion(NamedTuple):
     updated_at: str
 
 
-class _Retained(NamedTuple):
+class _RetainedCatalog(NamedTuple):
     """Compressed copy of a stored catalog whose server has not answered this operator yet."""
 
     hash: str
@@ -62,7 +62,7 @@ class Catalogs:
         self._now = now
         self._on_changes = on_changes
         self._last_versions: dict[ServerKey, _PublishedVersion] = {}
-        self._retained_catalogs: dict[ServerKey, _Retained] = {}
+        self._retained_catalogs: dict[ServerKey, _RetainedCatalog] = {}
 
     async def read(self, key: ServerKey, uid: str) -> Catalog | None:
         """Published catalog of the server with this UID; None if it is missing, unreadable, or of an earlier server."""
@@ -83,7 +83,7 @@ class Catalogs:
         copy = self._retained_catalogs.get(catalog.key)
         if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
             data = zlib.compress(encode(catalog), level=1)
-            self._retained_catalogs[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
+            self._retained_catalogs[catalog.key] = _RetainedCatalog(catalog.hash, catalog.updated_at, data)
 
     def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
         """The copy of the server's catalog; None if there is none, or it is of an earlier server with this name."""
@@ -99,10 +99,10 @@ class Catalogs:
         """Names of the stored documents."""
         return await self._documents.heads()
 
-    async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
-        """Stored catalogs of servers whose key and UID are not in `alive`. Raises PLATFORM_ERRORS."""
+    async def orphans(self, existing_servers: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
+        """Stored catalogs of servers whose key and UID are not in `existing_servers`. Raises PLATFORM_ERRORS."""
         catalogs = []
-        for name in await self._orphaned_documents(alive, CATALOG):
+        for name in await self._orphaned_documents(existing_servers, CATALOG):
             data = await self._documents.read(name)
             try:
                 document = None if data is None else decode(data)
@@ -112,21 +112,25 @@ class Catalogs:
                 catalogs.append(document)
         return catalogs
 
-    async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
-        """Publish `catalog` if it differs from `stored`, the result of `read`; return it as published."""
-        changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
+    async def publish(self, catalog: Catalog, stored_catalog: Catalog | None) -> Catalog:
+        """Publish `catalog` if it differs from `stored_catalog`, the result of `read`; return it as published."""
+        has_changed = (
+            stored_catalog is None
+            or not same_content(stored_catalog, catalog)
+            or stored_catalog.refreshed != catalog.refreshed
+        )
         encoded_content = encode(content(catalog))
         digest = await off_loop(len(encoded_content), sha256, encoded_content)
-        catalog = msgspec.structs.replace(catalog, updated_at=self._updated_at(catalog, digest, stored))
+        catalog = msgspec.structs.replace(catalog, updated_at=self._updated_at(catalog, digest, stored_catalog))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         document = encode(catalog)
         blobs = await off_loop(len(document), pack, name, CATALOG, document, labels)
         self._last_versions[catalog.key] = _PublishedVersion(digest, catalog.updated_at)
-        if not changed and await self._documents.holds(blobs):
+        if not has_changed and await self._documents.holds(blobs):
             return catalog
         await self._documents.publish(blobs)
-        if changed:
-            self._on_changes(tool_changes(stored, catalog))
+        if has_changed:
+            self._on_changes(tool_changes(stored_catalog, catalog))
         logger.info(
             "catalog of %s published: %d tools%s",
             catalog.key,
@@ -135,15 +139,15 @@ class Catalogs:
         )
         return catalog
 
-    def _updated_at(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
+    def _updated_at(self, catalog: Catalog, digest: str, stored_catalog: Catalog | None) -> str:
         """Time at which this content was first published. It stays the same when a document is published again because
         somebody deleted or edited it.
         """
-        if stored is not None and same_content(stored, catalog):
-            return stored.updated_at
-        last = self._last_versions.get(catalog.key)
-        if last is not None and last.digest == digest:
-            return last.updated_at
+        if stored_catalog is not None and same_content(stored_catalog, catalog):
+            return stored_catalog.updated_at
+        last_version = self._last_versions.get(catalog.key)
+        if last_version is not None and last_version.digest == digest:
+            return last_version.updated_at
         return self._now().isoformat(timespec="milliseconds")
 
     async def withdraw(self, key: ServerKey) -> bool:
@@ -157,26 +161,26 @@ class Catalogs:
         logger.info("catalog of %s withdrawn", key)
         return True
 
-    async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
-        """Withdraw catalogs and pins whose server, by key and UID, is not `alive`, and delete orphaned parts.
+    async def sweep(self, existing_servers: Collection[tuple[ServerKey, str]]) -> list[str]:
+        """Withdraw catalogs and pins whose server, by key and UID, no longer exists, and delete orphaned parts.
 
         Returns the names of the withdrawn documents.
         """
-        withdrawn = []
-        for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
-            present = await self._documents.heads()
-            if present.get(name) == labels:  # the document was not replaced while others were withdrawn
+        withdrawn_names = []
+        for name, labels in (await self._orphaned_documents(existing_servers, CATALOG, PINS)).items():
+            heads = await self._documents.heads()
+            if heads.get(name) == labels:  # the document was not replaced while others were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server was deleted", name)
-                withdrawn.append(name)
+                withdrawn_names.append(name)
         await self._documents.tidy()
-        return withdrawn
+        return withdrawn_names
 
     async def _orphaned_documents(
-        self, alive: Collection[tuple[ServerKey, str]], *kinds: str
+        self, existing_servers: Collection[tuple[ServerKey, str]], *kinds: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Names and labels of the stored documents of these kinds whose server, by key and UID, is not `alive`."""
-        identities = {_identity(labels_for(key, uid)) for key, uid in alive}
+        """Names and labels of the stored documents of these kinds whose server, by key and UID, no longer exists."""
+        identities = {_identity(labels_for(key, uid)) for key, uid in existing_servers}
         return {
             name: labels
             for name, labels in (await self._documents.heads()).items()

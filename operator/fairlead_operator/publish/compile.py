@@ -12,7 +12,7 @@ from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, Serve
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 DEFAULT_SELECTION: Final = LatencyTierSelection()
-_SHIPPED: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)
+_DEFAULT_TIER_NAMES: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)
 """Names of the tiers for which the gateway has built-in keywords and commands that select the tier."""
 
 
@@ -28,17 +28,17 @@ def compile_rules(
     `labels` are the labels of all McpServers. `configured_default` is the default tier in the installation's settings,
     or empty.
     """
-    declared = tiers or DEFAULT_TIERS
-    default = default_tier(declared, configured_default)
-    compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
-    selecting = {policy.metadata.namespace for policy in policies if not selects_all(policy.spec.servers)}
+    effective_tiers = tiers or DEFAULT_TIERS
+    default = default_tier(effective_tiers, configured_default)
+    compiled_tiers = [_tier(tier, default=tier.metadata.name == default) for tier in effective_tiers]
+    selecting_namespaces = {policy.metadata.namespace for policy in policies if not selects_all(policy.spec.servers)}
     return Rules(
         default_action=default_action,
-        tiers=tuple(sorted(compiled, key=lambda tier: tier.name)),
+        tiers=tuple(sorted(compiled_tiers, key=lambda tier: tier.name)),
         policies=tuple(_policy(policy, labels) for policy in sorted(policies, key=lambda policy: policy.key)),
         judged={
             namespace: tuple(sorted(key.name for key in labels if key.namespace == namespace))
-            for namespace in sorted(selecting)
+            for namespace in sorted(selecting_namespaces)
         },
     )
 
@@ -103,7 +103,7 @@ def _selection(tier: str, selection: LatencyTierSelection) -> TierSelection:
     return TierSelection(
         keywords=tuple(dict.fromkeys(selection.keywords)),
         commands=tuple(dict.fromkeys(selection.commands)),
-        shipped_words=selection.shipped_words and tier in _SHIPPED,
+        shipped_words=selection.shipped_words and tier in _DEFAULT_TIER_NAMES,
         conversation_states=tuple(selection.conversation_states),
         queue_depth=selection.queue_depth,
         cooldown_ms=selection.cooldown.milliseconds if selection.cooldown else 0,
@@ -113,11 +113,11 @@ def _selection(tier: str, selection: LatencyTierSelection) -> TierSelection:
 def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -> Policy:
     """The policy in the rules document, with the names of the servers that it selects."""
     spec, namespace = policy.spec, policy.metadata.namespace
-    selected = (key.name for key in labels if key.namespace == namespace and selects(spec.servers, labels[key]))
+    selected_names = (key.name for key in labels if key.namespace == namespace and selects(spec.servers, labels[key]))
     return Policy(
         namespace=namespace,
         name=policy.metadata.name,
-        servers=tuple(sorted(selected)),
+        servers=tuple(sorted(selected_names)),
         every=selects_all(spec.servers),
         subjects=tuple(
             Subject(kind=s.kind, name=s.name, namespace=s.namespace, value=s.value, issuer=s.issuer)

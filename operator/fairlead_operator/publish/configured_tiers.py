@@ -21,20 +21,21 @@ def read_tiers(path: str) -> Collection[LatencyTier]:
     if not path:
         return DEFAULT_TIERS
     try:
-        listed = read_yaml(Path(path), "the list of tiers")
+        mappings = read_yaml(Path(path), "the list of tiers")
     except BadSetting as error:
         raise BadSetting(f"FAIRLEAD_TIERS: {error}") from error
-    if not isinstance(listed, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in listed):
+    if not isinstance(mappings, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in mappings):
         raise BadSetting(f"FAIRLEAD_TIERS: {path} is not a list of tiers, each with `name` and `spec`")
     try:
-        tiers = [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in listed]
+        tiers = [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in mappings]
     except ValidationError as error:
         problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise BadSetting(f"FAIRLEAD_TIERS: {path}: {problem}") from error
-    for mapping, tier in zip(listed, tiers, strict=True):
-        if unknown := _members(mapping["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
+    for mapping, tier in zip(mappings, tiers, strict=True):
+        if unknown_members := _members(mapping["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
             raise BadSetting(
-                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has the unknown spec.{', spec.'.join(sorted(unknown))}"
+                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has unknown members: "
+                f"spec.{', spec.'.join(sorted(unknown_members))}"
             )
     return tiers
 

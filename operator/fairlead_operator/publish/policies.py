@@ -57,16 +57,16 @@ class PolicyStatuses:
             self._listed_servers[catalog.key] = tools
             self.outdated.set()
 
-    def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
+    def note_reconciled(self, key: ServerKey, *, is_ready: bool) -> None:
         """Record that a server was reconciled. If it is not ready and has no catalog, it has not listed its tools."""
-        if not ready and key not in self._listed_servers and key not in self._unlisted_servers:
+        if not is_ready and key not in self._listed_servers and key not in self._unlisted_servers:
             self._unlisted_servers.add(key)
             self.outdated.set()
 
-    def forget(self, alive: Collection[ServerKey]) -> None:
-        """Forget all servers that are not `alive`."""
-        self._unlisted_servers.intersection_update(alive)
-        for key in self._listed_servers.keys() - set(alive):
+    def forget(self, existing_keys: Collection[ServerKey]) -> None:
+        """Forget all servers that no longer exist."""
+        self._unlisted_servers.intersection_update(existing_keys)
+        for key in self._listed_servers.keys() - set(existing_keys):
             del self._listed_servers[key]
             self.outdated.set()
 
@@ -81,27 +81,27 @@ class PolicyStatuses:
                     reviews[key], accepted=ConditionVerdict(False, Cause.INVALID, message), partially_invalid=None
                 )
         for policy in await self._declarations.policies():
-            reviewed = reviews.get(policy.key)
-            if reviewed is None:
+            policy_review = reviews.get(policy.key)
+            if policy_review is None:
                 continue  # the policy is newer than the rules, which will be compiled again soon
-            reviewed = _with_stored_condition(policy, reviewed)
-            status = status_of(policy, reviewed, self._now())
+            policy_review = _with_stored_condition(policy, policy_review)
+            status = status_of(policy, policy_review, self._now())
             if status != policy.status:
                 await self._declarations.write_policy_status(policy, status)
-            await self._announce(policy, reviewed)
+            await self._announce(policy, policy_review)
         await self._write_tier_conditions()
         self._announced_causes = {key: causes for key, causes in self._announced_causes.items() if key in reviews}
 
-    async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
+    async def _announce(self, policy: ToolPolicy, policy_review: Review) -> None:
         """Announce new warnings about a policy, and announce when they no longer apply."""
-        announced = self._announced_causes.get(policy.key)
-        before = _causes_shown(policy) if announced is None else announced
-        now = self._announced_causes[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
-        if now == before:
+        announced_causes = self._announced_causes.get(policy.key)
+        causes_before = _causes_shown(policy) if announced_causes is None else announced_causes
+        causes_now = self._announced_causes[policy.key] = tuple(verdict.cause for verdict in policy_review.warnings)
+        if causes_now == causes_before:
             return
-        for verdict in reviewed.warnings or (reviewed.accepted,):
-            if verdict.cause not in before:
-                kind: Literal["Normal", "Warning"] = "Warning" if reviewed.warnings else "Normal"
+        for verdict in policy_review.warnings or (policy_review.accepted,):
+            if verdict.cause not in causes_before:
+                kind: Literal["Normal", "Warning"] = "Warning" if policy_review.warnings else "Normal"
                 logger.info("policy %s: %s: %s", policy.key, verdict.cause, verdict.message)
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
@@ -110,18 +110,20 @@ class PolicyStatuses:
         the default.
         """
         default = next((tier.name for tier in self._rules.tiers if tier.default), None)
-        compiled = {tier.name for tier in self._rules.tiers}
-        shown = {}
+        compiled_names = {tier.name for tier in self._rules.tiers}
+        conditions_by_tier = {}
         for tier in await self._declarations.tiers():
             name = tier.metadata.name
-            if name in compiled:
+            if name in compiled_names:
                 is_not_default = tier.spec.default and default is not None and default != name
                 verdicts = {
                     ConditionType.ACCEPTED: IN_FORCE,
                     ConditionType.CONFLICTED: _default_conflict(default) if is_not_default else None,
                 }
-                shown[name] = conditions(verdicts, tier.status.conditions, tier.metadata.generation, self._now())
-        await self._declarations.write_tier_conditions(shown, default)
+                conditions_by_tier[name] = conditions(
+                    verdicts, tier.status.conditions, tier.metadata.generation, self._now()
+                )
+        await self._declarations.write_tier_conditions(conditions_by_tier, default)
 
 
 _MATCHES_NOTHING: Final = frozenset({Cause.RULES_MATCH_NOTHING, Cause.PINS_MATCH_NOTHING})
@@ -141,33 +143,42 @@ def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
     return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
 
 
-def _with_stored_condition(policy: ToolPolicy, reviewed: Review) -> Review:
+def _with_stored_condition(policy: ToolPolicy, policy_review: Review) -> Review:
     """The review with the stored condition about rules that match nothing, until this leader has reconciled all
     selected servers and can decide about it.
     """
     condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
-    shown = verdict_of(condition)
-    if reviewed.unmatched is not None or reviewed.partially_invalid is not None or shown is None or condition is None:
-        return reviewed
-    if shown.cause not in _MATCHES_NOTHING or condition.observed_generation != policy.metadata.generation:
-        return reviewed
-    return dataclasses.replace(reviewed, partially_invalid=shown)
+    stored_verdict = verdict_of(condition)
+    if (
+        policy_review.unmatched_rules is not None
+        or policy_review.partially_invalid is not None
+        or stored_verdict is None
+        or condition is None
+    ):
+        return policy_review
+    if stored_verdict.cause not in _MATCHES_NOTHING or condition.observed_generation != policy.metadata.generation:
+        return policy_review
+    return dataclasses.replace(policy_review, partially_invalid=stored_verdict)
 
 
-def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:
+def status_of(policy: ToolPolicy, policy_review: Review, now: datetime) -> ToolPolicyStatus:
     """The status that results from a review. Values that are still unknown are copied from the stored status."""
-    stored, generation = policy.status, policy.metadata.generation
+    stored_status, generation = policy.status, policy.metadata.generation
     verdicts = {
-        ConditionType.ACCEPTED: reviewed.accepted,
-        ConditionType.PARTIALLY_INVALID: reviewed.partially_invalid,
-        ConditionType.CONFLICTED: reviewed.conflict_verdict,
+        ConditionType.ACCEPTED: policy_review.accepted,
+        ConditionType.PARTIALLY_INVALID: policy_review.partially_invalid,
+        ConditionType.CONFLICTED: policy_review.conflict_verdict,
     }
     return ToolPolicyStatus(
-        conditions=conditions(verdicts, stored.conditions, generation, now),
+        conditions=conditions(verdicts, stored_status.conditions, generation, now),
         observed_generation=generation,
-        servers=reviewed.servers,
-        tools=stored.tools if reviewed.tools is None else reviewed.tools,
-        conflicts=list(reviewed.conflicts),
-        unmatched_rules=stored.unmatched_rules if reviewed.unmatched is None else list(reviewed.unmatched),
-        unlisted_servers=stored.unlisted_servers if reviewed.unlisted is None else list(reviewed.unlisted),
+        servers=policy_review.servers,
+        tools=stored_status.tools if policy_review.tools is None else policy_review.tools,
+        conflicts=list(policy_review.conflicts),
+        unmatched_rules=stored_status.unmatched_rules
+        if policy_review.unmatched_rules is None
+        else list(policy_review.unmatched_rules),
+        unlisted_servers=stored_status.unlisted_servers
+        if policy_review.unlisted_servers is None
+        else list(policy_review.unlisted_servers),
     )

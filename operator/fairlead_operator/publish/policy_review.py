@@ -25,7 +25,7 @@ from fairlead_operator.publish.argument_keywords import find_unknown_keywords
 
 MAX_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
-_EXAMPLES: Final = 3
+_MAX_EXAMPLES: Final = 3
 _LIMITS: Final = {
     "max_tools": "maxTools",
     "tool_tokens": "toolTokens",
@@ -48,9 +48,9 @@ class Review:
     """Number of selected servers."""
     tools: int | None
     """Number of tools that the policy allows; None while a selected server was not reconciled yet."""
-    unmatched: tuple[str, ...] | None
+    unmatched_rules: tuple[str, ...] | None
     """Names or indexes of rules that match no listed tool; None while a selected server was not reconciled yet."""
-    unlisted: tuple[str, ...] | None = ()
+    unlisted_servers: tuple[str, ...] | None = ()
     """Selected servers that were reconciled and have not listed tools; None while a selected server was not reconciled
     yet.
     """
@@ -99,18 +99,20 @@ class _Namespace:
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
-    listed: dict[str, IndexedServer] = field(default_factory=dict)
+    listed_servers: dict[str, IndexedServer] = field(default_factory=dict)
     """Tools of each server that has listed any, by server name."""
-    unlisted: Collection[str] = ()
+    unlisted_names: Collection[str] = ()
     """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
         """Index of the listed tools, against which rules are matched."""
-        return ToolIndex(server for _, server in sorted(self.listed.items()))
+        return ToolIndex(server for _, server in sorted(self.listed_servers.items()))
 
     def trusting_index(self) -> ToolIndex:
         """Like `index`, as if the annotations of every server were trusted."""
-        return ToolIndex(msgspec.structs.replace(server, trusted=True) for _, server in sorted(self.listed.items()))
+        return ToolIndex(
+            msgspec.structs.replace(server, trusted=True) for _, server in sorted(self.listed_servers.items())
+        )
 
 
 def review(
@@ -127,54 +129,56 @@ def review(
     namespaces = {policy.namespace: _Namespace(()) for policy in rules.policies}
     for name, namespace in namespaces.items():
         namespace.servers = tuple(key.name for key in servers if key.namespace == name)
-        namespace.unlisted = {key.name for key in unlisted if key.namespace == name}
+        namespace.unlisted_names = {key.name for key in unlisted if key.namespace == name}
     for policy in rules.policies:
         namespaces[policy.namespace].policies.append(policy)
-    for key, indexed in listed.items():
+    for key, indexed_server in listed.items():
         if key.namespace in namespaces and key.name in namespaces[key.namespace].servers:
-            namespaces[key.namespace].listed[key.name] = indexed
+            namespaces[key.namespace].listed_servers[key.name] = indexed_server
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
     reviews = {}
     for name, namespace in namespaces.items():
         index = namespace.index()
         uses_annotations = any(rule.annotations for policy in namespace.policies for rule in policy.rules)
-        all_trusted = all(server.trusted for server in namespace.listed.values())
-        trusting = namespace.trusting_index() if uses_annotations and not all_trusted else index
+        are_all_trusted = all(server.trusted for server in namespace.listed_servers.values())
+        trusting_index = namespace.trusting_index() if uses_annotations and not are_all_trusted else index
         for policy in namespace.policies:
-            reviews[ServerKey(name, policy.name)] = _review(policy, namespace, index, trusting, tiers)
+            reviews[ServerKey(name, policy.name)] = _review(policy, namespace, index, trusting_index, tiers)
     return reviews
 
 
 def _review(
-    policy: Policy, namespace: _Namespace, index: ToolIndex, trusting: ToolIndex, tiers: Mapping[str, float]
+    policy: Policy, namespace: _Namespace, index: ToolIndex, trusting_index: ToolIndex, tiers: Mapping[str, float]
 ) -> Review:
-    """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name; `trusting` is the index
-    with every server trusted.
+    """Review one policy. `tiers` are the limits of the existing tiers in milliseconds, by name; `trusting_index` is the
+    index with every server trusted.
     """
-    selected = [name for name in namespace.servers if selects(policy, name)]
-    reach = selected_by(index, policy)  # bits of all tools of the selected servers
-    matched = [index.matching_bits(rule) & reach for rule in policy.rules]
-    unlisted = tuple(sorted(name for name in selected if name not in namespace.listed))
-    complete = all(name in namespace.unlisted for name in unlisted)
-    unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
+    selected_servers = [name for name in namespace.servers if selects(policy, name)]
+    selected_bits = selected_by(index, policy)  # bits of all tools of the selected servers
+    bits_by_rule = [index.matching_bits(rule) & selected_bits for rule in policy.rules]
+    unlisted_servers = tuple(sorted(name for name in selected_servers if name not in namespace.listed_servers))
+    is_complete = all(name in namespace.unlisted_names for name in unlisted_servers)
+    unmatched_rules = tuple(policy.rules[number].label(number) for number, bits in enumerate(bits_by_rule) if not bits)
     conflicts = _conflicts(policy, namespace.policies, index)
-    allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
+    allowed_bits = _union(policy, bits_by_rule, ALLOW) & ~_union(policy, bits_by_rule, DENY)
     # rules and pins without a match are reported only after all servers have listed; a prefix is wrong in any case
     partially_invalid = _partially_invalid(
         policy,
-        selected,
-        () if unlisted else unmatched,
-        _prefixed_patterns(policy, matched, [name for name in selected if name in namespace.listed]),
-        () if unlisted else _idle_pins(policy, index, reach),
-        _untrusted_hints(policy, index, trusting, reach),
+        selected_servers,
+        () if unlisted_servers else unmatched_rules,
+        _prefixed_patterns(
+            policy, bits_by_rule, [name for name in selected_servers if name in namespace.listed_servers]
+        ),
+        () if unlisted_servers else _idle_pins(policy, index, selected_bits),
+        _untrusted_hints(policy, index, trusting_index, selected_bits),
         tiers,
     )
     return Review(
         accepted=IN_FORCE,
-        servers=len(selected),
-        tools=allowed.bit_count() if complete else None,
-        unmatched=unmatched if complete else None,
-        unlisted=unlisted[:MOST_UNLISTED] if complete else None,
+        servers=len(selected_servers),
+        tools=allowed_bits.bit_count() if is_complete else None,
+        unmatched_rules=unmatched_rules if is_complete else None,
+        unlisted_servers=unlisted_servers[:MOST_UNLISTED] if is_complete else None,
         conflicts=conflicts,
         partially_invalid=partially_invalid,
     )
@@ -182,9 +186,9 @@ def _review(
 
 def _partially_invalid(
     policy: Policy,
-    selected: Sequence[str],
-    unmatched: Sequence[str],
-    prefixed: Sequence[str],
+    selected_servers: Sequence[str],
+    unmatched_rules: Sequence[str],
+    prefixed_patterns: Sequence[str],
     idle_pins: Sequence[str],
     untrusted_hints: Sequence[str],
     tiers: Mapping[str, float],
@@ -205,7 +209,7 @@ def _partially_invalid(
         if rule.arguments is not None and (names := ", ".join(find_unknown_keywords(rule.arguments)))
     ]
     faults_by_cause += [(Cause.UNKNOWN_KEYWORD, sentence) for sentence in unknown_keywords]
-    unknown = [
+    unknown_tiers = [
         f"tiers.{member}: LatencyTier {name} does not exist, so {effect}"
         for member, name, effect in (
             ("default", policy.default_tier, "it has no effect"),
@@ -213,67 +217,74 @@ def _partially_invalid(
         )
         if name is not None and name not in tiers
     ]
-    unknown += [
+    unknown_tiers += [
         f"rules[{rule.label(number)}].minTier: LatencyTier {rule.min_tier} does not exist, so only the slowest tier "
         "shows its tools"
         for number, rule in enumerate(policy.rules)
         if rule.min_tier is not None and rule.min_tier not in tiers
     ]
-    faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown]
-    default, most = policy.default_tier, policy.max_tier
-    if default is not None and most is not None and tiers.get(default, 0) > tiers.get(most, float("inf")):
-        sentence = f"tiers.default: LatencyTier {default} is slower than {most}, tiers.max, so {most} applies instead"
+    faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown_tiers]
+    default, max_tier = policy.default_tier, policy.max_tier
+    if default is not None and max_tier is not None and tiers.get(default, 0) > tiers.get(max_tier, float("inf")):
+        sentence = (
+            f"tiers.default: LatencyTier {default} is slower than {max_tier}, tiers.max, so {max_tier} applies instead"
+        )
         faults_by_cause.append((Cause.DEFAULT_BEYOND_MAX, sentence))
     faults_by_cause += [(Cause.HINTS_NOT_TRUSTED, sentence) for sentence in untrusted_hints]
-    if not selected:
+    if not selected_servers:
         faults_by_cause.append((Cause.NOTHING_SELECTED, "the policy selects no McpServer of its namespace"))
-    elif unmatched:
+    elif unmatched_rules:
         # an unnamed rule is shown as rules[0], because "0" would read as "none"
-        names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched)
+        names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched_rules)
         faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
-    faults_by_cause += [(Cause.RULES_MATCH_NOTHING, sentence) for sentence in prefixed]
-    if selected and idle_pins:
+    faults_by_cause += [(Cause.RULES_MATCH_NOTHING, sentence) for sentence in prefixed_patterns]
+    if selected_servers and idle_pins:
         faults_by_cause.append((Cause.PINS_MATCH_NOTHING, f"pinned names that match no tool: {', '.join(idle_pins)}"))
     if not faults_by_cause:
         return None
     return ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
 
 
-def _untrusted_hints(policy: Policy, index: ToolIndex, trusting: ToolIndex, reach: int) -> tuple[str, ...]:
+def _untrusted_hints(
+    policy: Policy, index: ToolIndex, trusting_index: ToolIndex, selected_bits: int
+) -> tuple[str, ...]:
     """A sentence for each rule that would match other tools if the annotations of all selected servers were trusted."""
-    if trusting is index:
+    if trusting_index is index:
         return ()
     sentences = []
     for number, rule in enumerate(policy.rules):
-        if rule.annotations and (bits := (index.matching_bits(rule) ^ trusting.matching_bits(rule)) & reach):
+        if rule.annotations and (
+            bits := (index.matching_bits(rule) ^ trusting_index.matching_bits(rule)) & selected_bits
+        ):
             servers = sorted({server for server, _ in index.select(bits, index.refs)})
-            more = f" and {len(servers) - _EXAMPLES} more" if len(servers) > _EXAMPLES else ""
+            more = f" and {len(servers) - _MAX_EXAMPLES} more" if len(servers) > _MAX_EXAMPLES else ""
             sentences.append(
-                f"rules[{rule.label(number)}].annotations: hints of {', '.join(servers[:_EXAMPLES])}{more} do not "
+                f"rules[{rule.label(number)}].annotations: hints of {', '.join(servers[:_MAX_EXAMPLES])}{more} do not "
                 "count without trustAnnotations: true; MCP's defaults apply instead"
             )
     return tuple(sentences)
 
 
-def _prefixed_patterns(policy: Policy, matched: Sequence[int], listed: Sequence[str]) -> tuple[str, ...]:
+def _prefixed_patterns(policy: Policy, bits_by_rule: Sequence[int], listed_servers: Sequence[str]) -> tuple[str, ...]:
     """A sentence for each pattern that matches no tool because it begins with the server's prefix, which tools have at
-    the gateway only. `matched` are the tools of each rule, `listed` the selected servers that have listed tools.
+    the gateway only. `bits_by_rule` are the tools of each rule, `listed_servers` the selected servers that have listed
+    tools.
     """
     sentences = []
-    for number, (rule, bits) in enumerate(zip(policy.rules, matched, strict=True)):
+    for number, (rule, bits) in enumerate(zip(policy.rules, bits_by_rule, strict=True)):
         for pattern in () if bits else rule.tools:
-            server, _, own = pattern.partition("__")
-            if own and server in listed:
+            server, _, own_name = pattern.partition("__")
+            if own_name and server in listed_servers:
                 sentences.append(
                     f"rules[{rule.label(number)}].tools: {pattern} matches no tool: rules name a tool as its server "
-                    f"does, without prefix: {own}"
+                    f"does, without prefix: {own_name}"
                 )
-    return tuple(sentences[:_EXAMPLES])
+    return tuple(sentences[:_MAX_EXAMPLES])
 
 
-def _idle_pins(policy: Policy, index: ToolIndex, reach: int) -> tuple[str, ...]:
+def _idle_pins(policy: Policy, index: ToolIndex, selected_bits: int) -> tuple[str, ...]:
     """Up to three globs of `pinned` that match no tool of the selected servers."""
-    return tuple(glob for glob in policy.pinned if not index.match((glob,)) & reach)[:_EXAMPLES]
+    return tuple(glob for glob in policy.pinned if not index.match((glob,)) & selected_bits)[:_MAX_EXAMPLES]
 
 
 def _schema_fault(schema: Mapping[str, Any]) -> str | None:
@@ -291,19 +302,19 @@ def _schema_fault(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
+def _union(policy: Policy, bits_by_rule: Sequence[int], action: str) -> int:
     """Bits of all tools that the rules with this action match."""
     bits = 0
-    for rule, rule_bits in zip(policy.rules, matched, strict=True):
+    for rule, rule_bits in zip(policy.rules, bits_by_rule, strict=True):
         if rule.action == action:
             bits |= rule_bits
     return bits
 
 
-def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
-    """The policies among `others` that contradict a policy for a common subject."""
+def _conflicts(policy: Policy, other_policies: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
+    """The other policies that contradict a policy for a common subject."""
     conflicts = []
-    for other in others:
+    for other in other_policies:
         if other is not policy and _share_subjects(policy, other):
             sentences = [*_tool_conflicts(policy, other, index), *_limit_conflicts(policy, other)]
             if sentences:
@@ -321,21 +332,29 @@ def _share_subjects(first: Policy, second: Policy) -> bool:
     return (AUTHENTICATED,) in subjects or (AUTHENTICATED,) in other_subjects
 
 
-def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
+def _tool_conflicts(policy: Policy, other_policy: Policy, index: ToolIndex) -> Iterable[str]:
     """Sentences about tools that one policy allows and the other denies, or whose arguments only one policy
     restricts.
     """
-    both = selected_by(index, policy) & selected_by(index, other)
+    common_bits = selected_by(index, policy) & selected_by(index, other_policy)
     sides = []
-    for each in (policy, other):
-        matched = [index.matching_bits(rule) & both for rule in each.rules]
-        free = [bits if rule.arguments is None else 0 for rule, bits in zip(each.rules, matched, strict=True)]
-        sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
+    for side in (policy, other_policy):
+        bits_by_rule = [index.matching_bits(rule) & common_bits for rule in side.rules]
+        unrestricted_bits = [
+            bits if rule.arguments is None else 0 for rule, bits in zip(side.rules, bits_by_rule, strict=True)
+        ]
+        sides.append(
+            (
+                _union(side, bits_by_rule, ALLOW),
+                _union(side, bits_by_rule, DENY),
+                _union(side, unrestricted_bits, ALLOW),
+            )
+        )
     (allows, denies, allows_freely), (they_allow, they_deny, they_allow_freely) = sides
     if bits := allows & ~denies & they_deny:
-        yield f"that policy denies {_names(index, bits)}, which this policy allows: denied"
+        yield f"that policy denies {_names(index, bits)}, which this policy allows: calls are denied"
     if bits := denies & they_allow & ~they_deny:
-        yield f"that policy allows {_names(index, bits)}, which this policy denies: denied"
+        yield f"that policy allows {_names(index, bits)}, which this policy denies: calls are denied"
     if bits := allows & ~allows_freely & they_allow_freely & ~denies & ~they_deny:
         yield (
             f"that policy allows {_names(index, bits)} with any arguments, which this policy restricts: "
@@ -343,18 +362,18 @@ def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable
         )
 
 
-def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
+def _limit_conflicts(policy: Policy, other_policy: Policy) -> Iterable[str]:
     """Sentences about limits and tiers for which the two policies have different values."""
     for member in PolicyLimits.__struct_fields__:
-        mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
+        mine, theirs = getattr(policy.limits, member), getattr(other_policy.limits, member)
         if mine is not None and theirs is not None and mine != theirs:
             yield (
                 f"limits.{_LIMITS[member]} of that policy is {theirs}, of this policy {mine}: "
                 f"{min(mine, theirs)} applies"
             )
     for member, mine, theirs in (
-        ("default", policy.default_tier, other.default_tier),
-        ("max", policy.max_tier, other.max_tier),
+        ("default", policy.default_tier, other_policy.default_tier),
+        ("max", policy.max_tier, other_policy.max_tier),
     ):
         if mine is not None and theirs is not None and mine != theirs:
             yield f"tiers.{member} of that policy is {theirs}, of this policy {mine}: the faster tier applies"
@@ -363,5 +382,5 @@ def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
 def _names(index: ToolIndex, bits: int) -> str:
     """Up to three names of the tools whose bits are set, and the number of further tools."""
     names = [f"{server}/{tool}" for server, tool in index.select(bits, index.refs)]
-    more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
-    return ", ".join(names[:_EXAMPLES]) + more
+    more = f" and {len(names) - _MAX_EXAMPLES} more" if len(names) > _MAX_EXAMPLES else ""
+    return ", ".join(names[:_MAX_EXAMPLES]) + more

@@ -34,7 +34,7 @@ class RulesPublisher:
         self._default_action = default_action
         self._on_compiled = on_compiled
         self._default_tier = default_tier
-        self._missing: tuple[str, ...] | None = None
+        self._warned_tiers: tuple[str, ...] | None = None
         """The existing tiers that the last warning about a missing default tier listed; None without such a warning."""
 
     async def publish(self) -> bool:
@@ -58,12 +58,12 @@ class RulesPublisher:
 
     def _warn_if_default_missing(self, names: tuple[str, ...]) -> None:
         """Log once that the configured default tier does not exist."""
-        missing = names if self._default_tier and self._default_tier not in names else None
-        if missing is not None and missing != self._missing:
+        listed_tiers = names if self._default_tier and self._default_tier not in names else None
+        if listed_tiers is not None and listed_tiers != self._warned_tiers:
             logger.warning(
                 "LatencyTier %r, the default tier of FAIRLEAD_DEFAULT_TIER, does not exist: clients that name no tier "
                 "see every tool, unless a LatencyTier has `default: true`. Create it, or name one of these tiers: %s",
                 self._default_tier,
                 ", ".join(names),
             )
-        self._missing = missing
+        self._warned_tiers = listed_tiers

@@ -28,11 +28,11 @@ class ServerEntries:
     def __init__(self, documents: Documents, prefixes: Prefixes) -> None:
         self._documents = documents
         self._prefixes = prefixes
-        self._writing = asyncio.Lock()
+        self._publish_lock = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
         self._refused_entries: dict[ServerKey, ServerEntry] = {}
         """Entries of servers with invalid declarations: failed, or ready as declared before."""
-        self._files: tuple[FileProblem, ...] = ()
+        self._file_problems: tuple[FileProblem, ...] = ()
         self.outdated = asyncio.Event()
 
     async def restore(self) -> None:
@@ -41,13 +41,13 @@ class ServerEntries:
         """
         data = await self._documents.read(SERVERS_NAME)
         try:
-            stored = None if data is None else decode(data)
+            stored_document = None if data is None else decode(data)
         except UnreadableDocument as error:
             logger.warning("the servers document cannot be read and will be replaced: %s", error)
-            stored = None
-        if isinstance(stored, Servers):
-            self._entries = {entry.key: entry for entry in stored.servers} | self._entries
-            self._prefixes.restore(stored.prefixes)
+            stored_document = None
+        if isinstance(stored_document, Servers):
+            self._entries = {entry.key: entry for entry in stored_document.servers} | self._entries
+            self._prefixes.restore(stored_document.prefixes)
         self.outdated.set()
 
     def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
@@ -72,46 +72,46 @@ class ServerEntries:
         before. A READY entry is published only if the server has no other entry.
         """
         self._refused_entries = dict(entries)
-        self._files = tuple(files[:MOST_FILE_PROBLEMS])
+        self._file_problems = tuple(files[:MOST_FILE_PROBLEMS])
         self.outdated.set()
 
-    def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
+    def refuse_refresh(self, key: ServerKey, now: datetime) -> bool:
         """Fail a requested refresh of a server that does not run because its declaration is invalid. Returns False for
         other servers.
         """
         entry = self._refused_entries.get(key)
         if entry is None or entry.state != FAILED:
             return False
-        refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
+        refreshed = Refreshed(at=now.isoformat(timespec="milliseconds"), failure=entry.message)
         self._refused_entries[key] = msgspec.structs.replace(entry, refreshed=refreshed)
         self.outdated.set()
         return True
 
-    def retain(self, alive: Collection[ServerKey]) -> None:
-        """Drop the entries of servers that are not `alive`."""
-        for key in [key for key in self._entries if key not in alive]:
+    def retain(self, existing_keys: Collection[ServerKey]) -> None:
+        """Drop the entries of servers that no longer exist."""
+        for key in [key for key in self._entries if key not in existing_keys]:
             self.put(key, None)
 
     async def publish(self) -> bool:
         """Publish the document if it differs from the stored one; return whether it was written. Raises
         PLATFORM_ERRORS.
         """
-        async with self._writing:
+        async with self._publish_lock:
             entries = {**self._entries}
-            for key, refused in self._refused_entries.items():
-                if refused.state == FAILED or key not in entries:
-                    entries[key] = refused
+            for key, refused_entry in self._refused_entries.items():
+                if refused_entry.state == FAILED or key not in entries:
+                    entries[key] = refused_entry
             document = Servers(
                 servers=tuple(entries[key] for key in sorted(entries)),
                 prefixes=self._prefixes.owners(),
-                files=self._files,
+                files=self._file_problems,
             )
             data = encode(document)
             blobs = pack(SERVERS_NAME, SERVERS, data)
-            stored = await self._documents.read(SERVERS_NAME)
-            if stored is None and not (document.servers or document.prefixes or document.files):
+            stored_data = await self._documents.read(SERVERS_NAME)
+            if stored_data is None and not (document.servers or document.prefixes or document.files):
                 return False
-            if stored == data and await self._documents.holds(blobs):
+            if stored_data == data and await self._documents.holds(blobs):
                 return False
             await self._documents.publish(blobs)
             return True

@@ -11,28 +11,33 @@ from fairlead_operator.ports import Announcement
 from fairlead_operator.server.catalog_changes import tool_changes
 
 
-def catalog_announcement(previous: Catalog | None, published: Catalog) -> Announcement:
+def catalog_announcement(previous_catalog: Catalog | None, catalog: Catalog) -> Announcement:
     """Announcement of a published catalog, with the numbers of new, removed and changed tools."""
-    note = _tool_count(len(published.tools))
-    if previous is not None:
-        changes = tool_changes(previous, published)
+    note = _tool_count(len(catalog.tools))
+    if previous_catalog is not None:
+        changes = tool_changes(previous_catalog, catalog)
         note += f": {changes.added} new, {changes.removed} removed, {changes.modified} changed"
     return Announcement("Normal", "CatalogPublished", note)
 
 
-def condition_announcements(previous: McpServerStatus, current: McpServerStatus) -> Iterator[Announcement]:
+def condition_announcements(
+    previous_status: McpServerStatus, current_status: McpServerStatus
+) -> Iterator[Announcement]:
     """Announcements of changes of the condition Ready, of a new reason while Ready is not True, and of new conditions
     that are abnormal when True, such as PartiallyInvalid.
     """
     for kind in (ConditionType.READY, *sorted(ABNORMAL)):
-        before, after = previous.condition(kind), current.condition(kind)
-        if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
+        old_condition, new_condition = previous_status.condition(kind), current_status.condition(kind)
+        if new_condition is None or (
+            old_condition is not None
+            and (old_condition.status, old_condition.reason) == (new_condition.status, new_condition.reason)
+        ):
             continue
-        if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
-            is_intended = after.reason == Reason.STOPPED
-            yield Announcement("Normal" if is_intended else "Warning", after.reason, after.message)
-        elif after.status == "True":
-            yield Announcement("Normal", "Ready", f"ready with {_tool_count(current.tools or 0)}")
+        if (new_condition.status == "True") == (kind in ABNORMAL) and new_condition.status != "Unknown":
+            is_intended = new_condition.reason == Reason.STOPPED
+            yield Announcement("Normal" if is_intended else "Warning", new_condition.reason, new_condition.message)
+        elif new_condition.status == "True":
+            yield Announcement("Normal", "Ready", f"ready with {_tool_count(current_status.tools or 0)}")
 
 
 def _tool_count(number: int) -> str:

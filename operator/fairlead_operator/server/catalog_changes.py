@@ -16,11 +16,13 @@ class ToolChanges(NamedTuple):
     """Tools whose definition, description, tags or categories changed."""
 
 
-def tool_changes(previous: Catalog | None, current: Catalog) -> ToolChanges:
-    """Numbers of tools added, removed and modified since `previous`; if `previous` is None, all are added."""
-    before, after = _digests_by_tool(previous), _digests_by_tool(current)
-    modified = sum(before[name] != after[name] for name in before.keys() & after.keys())
-    return ToolChanges(len(after.keys() - before.keys()), len(before.keys() - after.keys()), modified)
+def tool_changes(previous_catalog: Catalog | None, current_catalog: Catalog) -> ToolChanges:
+    """Numbers of tools added, removed and modified since `previous_catalog`; if it is None, all are added."""
+    old_digests, new_digests = _digests_by_tool(previous_catalog), _digests_by_tool(current_catalog)
+    modified = sum(old_digests[name] != new_digests[name] for name in old_digests.keys() & new_digests.keys())
+    return ToolChanges(
+        len(new_digests.keys() - old_digests.keys()), len(old_digests.keys() - new_digests.keys()), modified
+    )
 
 
 def _digests_by_tool(catalog: Catalog | None) -> dict[str, tuple[str, str, str | None]]:

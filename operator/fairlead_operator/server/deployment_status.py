@@ -34,7 +34,7 @@ NO_POD: Final = ConditionVerdict(
 def judge(
     server: McpServer, generation: int, status: Mapping[str, Any]
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Verdict Programmed, and the verdict Verified if the server's pods were up and are down (else None).
+    """Verdict Programmed, and the verdict Verified if the server's pods were up and are now down (else None).
 
     `generation` is the generation of the Deployment: a status of an older generation says nothing about the present
     rollout. If pods were up and no longer are, `Programmed` stays True, because the objects are as desired; only the
@@ -42,8 +42,8 @@ def judge(
     """
     if server.spec.effective_replicas == 0:
         return ConditionVerdict(False, Cause.STOPPED, "spec.replicas is 0"), None
-    available = int(status.get("availableReplicas") or 0)
-    if available > 0:
+    available_pods = int(status.get("availableReplicas") or 0)
+    if available_pods > 0:
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
     if failure := _refusal(status) or _missed_deadline(generation, status):
         return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, failure), None
@@ -53,27 +53,27 @@ def judge(
 
 
 def add_symptom(
-    verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
+    verdict: ConditionVerdict, outage: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Add the symptom of a pod to the two verdicts of `judge`. The symptom is ignored while another pod is
     available.
     """
     if pod_symptom is None or verdict.cause == Cause.STOPPED:
-        return verdict, down
-    if down is not None:
-        message = f"{down.message}: {pod_symptom.message}"
-        return verdict, dataclasses.replace(down, message=message, fault=pod_symptom.cause)
+        return verdict, outage
+    if outage is not None:
+        message = f"{outage.message}: {pod_symptom.message}"
+        return verdict, dataclasses.replace(outage, message=message, fault=pod_symptom.cause)
     if verdict.ok is True:
-        return verdict, down
-    if verdict.ok is False and not pod_symptom.hopeless and pod_symptom.cause != Cause.INSTALLING:
-        return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), down
-    return ConditionVerdict(False if pod_symptom.hopeless else None, pod_symptom.cause, pod_symptom.message), down
+        return verdict, outage
+    if verdict.ok is False and not pod_symptom.needs_change and pod_symptom.cause != Cause.INSTALLING:
+        return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), outage
+    return ConditionVerdict(False if pod_symptom.needs_change else None, pod_symptom.cause, pod_symptom.message), outage
 
 
 def is_complete(server: McpServer, status: Mapping[str, Any]) -> bool:
     """Whether the wanted number of pods is up, and no pod of an earlier spec is left."""
-    available, total = int(status.get("availableReplicas") or 0), int(status.get("replicas") or 0)
-    return available >= server.spec.effective_replicas and int(status.get("updatedReplicas") or 0) == total
+    available_pods, total_pods = int(status.get("availableReplicas") or 0), int(status.get("replicas") or 0)
+    return available_pods >= server.spec.effective_replicas and int(status.get("updatedReplicas") or 0) == total_pods
 
 
 def is_rolling(server: McpServer, generation: int, status: Mapping[str, Any]) -> bool:
@@ -87,8 +87,8 @@ def missing_pods(
     """Verdict PartiallyInvalid of a server whose calls go to fewer pods than wanted, or to pods of an earlier spec,
     because other pods cannot start. None if no pod serves, or if no fault of the other pods is known.
     """
-    available = int(status.get("availableReplicas") or 0)
-    if not available or is_complete(server, status):
+    available_pods = int(status.get("availableReplicas") or 0)
+    if not available_pods or is_complete(server, status):
         return None
     fault = _refusal(status)
     if not fault and pod_symptom is not None and pod_symptom.cause != Cause.INSTALLING:
@@ -96,8 +96,12 @@ def missing_pods(
     fault = fault or _missed_deadline(generation, status)
     if not fault:
         return None
-    wanted = server.spec.effective_replicas
-    state = f"{available} of {wanted} pods are up" if available < wanted else "pods of an earlier spec serve"
+    wanted_pods = server.spec.effective_replicas
+    state = (
+        f"{available_pods} of {wanted_pods} pods are up"
+        if available_pods < wanted_pods
+        else "pods of an earlier spec serve"
+    )
     return ConditionVerdict(True, Cause.PODS_MISSING, f"{state}, and others cannot start: {fault}")
 
 
@@ -123,9 +127,10 @@ def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:
 
 def rollout_revision(generation: int, status: Mapping[str, Any]) -> str:
     """Revision that changes when pods of a new template start, and when the last pod of the old template is gone."""
-    updated, total = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
-    current = int(status.get("observedGeneration") or 0) >= generation
-    return f"{generation}:{'new' if current and updated else 'old'}:{'done' if updated == total else 'mixed'}"
+    updated_pods, total_pods = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
+    is_current = int(status.get("observedGeneration") or 0) >= generation
+    template = "new" if is_current and updated_pods else "old"
+    return f"{generation}:{template}:{'done' if updated_pods == total_pods else 'mixed'}"
 
 
 def _was_up(server: McpServer) -> bool:

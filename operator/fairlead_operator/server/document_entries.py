@@ -113,28 +113,28 @@ def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
     return sentence(verdict.cause, verdict.message)
 
 
-def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
+def entry_of_refused(refused_server: RefusedServer, prefix: str | None) -> ServerEntry:
     """Entry of a server that does not run because of its declaration, with the problem and advice."""
     return ServerEntry(
-        namespace=refused.key.namespace,
-        name=refused.key.name,
+        namespace=refused_server.key.namespace,
+        name=refused_server.key.name,
         prefix=prefix,
         state=FAILED,
-        reason=REASON_OF[refused.cause],
-        cause=refused.cause,
-        message=_refusal_message(refused)[:MESSAGE_CHARS],
+        reason=REASON_OF[refused_server.cause],
+        cause=refused_server.cause,
+        message=_refusal_message(refused_server)[:MESSAGE_CHARS],
     )
 
 
-def entry_of_outdated(refused: RefusedServer) -> ServerEntry:
+def entry_of_outdated(refused_server: RefusedServer) -> ServerEntry:
     """Entry of a ready server whose new declaration is invalid, so that it runs by its earlier declaration."""
-    message = f"{refused.key} runs as declared before: {_refusal_message(refused)}"
-    return msgspec.structs.replace(entry_of_refused(refused, None), state=READY, message=message[:MESSAGE_CHARS])
+    message = f"{refused_server.key} runs as declared before: {_refusal_message(refused_server)}"
+    return msgspec.structs.replace(entry_of_refused(refused_server, None), state=READY, message=message[:MESSAGE_CHARS])
 
 
-def _refusal_message(refused: RefusedServer) -> str:
-    full_stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
-    return f"{refused.problem}{full_stop} {remedy(refused.cause, refused.form)}"
+def _refusal_message(refused_server: RefusedServer) -> str:
+    full_stop = "" if refused_server.problem.message.endswith((".", "?", "!")) else "."
+    return f"{refused_server.problem}{full_stop} {remedy(refused_server.cause, refused_server.form)}"
 
 
 def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:

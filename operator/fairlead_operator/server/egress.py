@@ -33,8 +33,8 @@ NEVER_ALLOWED: Final[tuple[_Network, ...]] = (ip_network("169.254.0.0/16"), ip_n
 def egress_rules(egress: NetworkEgress, api_server: Sequence[str]) -> list[Json]:
     """The egress rules; the first allows name servers. `api_server` are the networks of the API server."""
     api_networks = tuple(ip_network(network, strict=False) for network in api_server)
-    denied = NEVER_ALLOWED if egress.kubernetes_api else (*NEVER_ALLOWED, *api_networks)
-    rules = [policy_rule for rule in egress.rules if (policy_rule := _policy_rule(rule, denied)) is not None]
+    denied_networks = NEVER_ALLOWED if egress.kubernetes_api else (*NEVER_ALLOWED, *api_networks)
+    rules = [policy_rule for rule in egress.rules if (policy_rule := _policy_rule(rule, denied_networks)) is not None]
     if egress.kubernetes_api and api_networks:
         peers = [{"ipBlock": {"cidr": str(network)}} for network in api_networks]
         rules.append({"to": peers, "ports": _ports(API_PORTS)})
@@ -50,8 +50,8 @@ def domain_rules(egress: NetworkEgress, api_server: Sequence[str]) -> Json | Non
     rules = [rule for rule in egress.rules if rule.domain_names]
     if not rules:
         return None
-    denied = [*_LINK_LOCAL, *map(str, METADATA_NETWORKS), *(() if egress.kubernetes_api else api_server)]
-    return {"egress": [_LOOKUPS, *map(_domain_rule, rules)], "egressDeny": [{"toCIDR": sorted(set(denied))}]}
+    denied_networks = [*_LINK_LOCAL, *map(str, METADATA_NETWORKS), *(() if egress.kubernetes_api else api_server)]
+    return {"egress": [_LOOKUPS, *map(_domain_rule, rules)], "egressDeny": [{"toCIDR": sorted(set(denied_networks))}]}
 
 
 def _domain_rule(rule: EgressRule) -> Json:
@@ -61,27 +61,27 @@ def _domain_rule(rule: EgressRule) -> Json:
     return {"toFQDNs": names, **({"toPorts": [{"ports": ports}]} if ports else {})}
 
 
-def _policy_rule(rule: EgressRule, denied: Sequence[_Network]) -> Json | None:
+def _policy_rule(rule: EgressRule, denied_networks: Sequence[_Network]) -> Json | None:
     """A NetworkPolicy rule without the denied networks; None if all networks are denied, because a rule without peers
     would allow everything.
     """
-    blocks = [block for cidr in rule.cidrs if (block := _ip_block(cidr, denied)) is not None]
+    blocks = [block for cidr in rule.cidrs if (block := _ip_block(cidr, denied_networks)) is not None]
     peers = [{"ipBlock": block} for block in blocks] + [_pod_peer(peer) for peer in rule.pods]
     if not peers:
         return None
     return {"to": peers, **({"ports": _ports(rule.ports)} if rule.ports else {})}
 
 
-def _ip_block(cidr: str, denied: Iterable[_Network]) -> Json | None:
+def _ip_block(cidr: str, denied_networks: Iterable[_Network]) -> Json | None:
     """An `ipBlock` for a network without its denied parts; None if all of it is denied."""
     network = ip_network(cidr, strict=False)
-    excluded: list[str] = []
-    for denied_network in denied:
+    excluded_cidrs: list[str] = []
+    for denied_network in denied_networks:
         if network.network_address in denied_network and network.prefixlen >= denied_network.prefixlen:
             return None
         if denied_network.network_address in network and denied_network.prefixlen >= network.prefixlen:
-            excluded.append(str(denied_network))
-    return {"cidr": str(network), **({"except": excluded} if excluded else {})}
+            excluded_cidrs.append(str(denied_network))
+    return {"cidr": str(network), **({"except": excluded_cidrs} if excluded_cidrs else {})}
 
 
 def _pod_peer(peer: PodPeer) -> Json:

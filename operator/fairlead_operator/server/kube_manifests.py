@@ -38,7 +38,7 @@ CALLERS: Final = ("gateway", "operator")
 
 DRAIN_SECONDS: Final = 10
 """Default of `ManifestContext.drain_seconds`: CoreDNS answers with the address of a pod for up to 5 s after its end has
-begun, and gateways look every 5 s.
+begun, and gateways look addresses up every 5 s.
 """
 ANSWER_SECONDS: Final = 20
 """Seconds that a pod has at least for its last answers, after it has stopped taking requests."""
@@ -85,7 +85,7 @@ class ManifestContext:
     """Whether the cluster serves the kind CiliumNetworkPolicy."""
     assigned_ids: bool = False
     """Whether the cluster assigns user and group IDs, as OpenShift does; else they are fixed."""
-    absent: frozenset[str] = frozenset()
+    absent_secrets: frozenset[str] = frozenset()
     """Names of Secrets that do not exist; optional references to them are omitted."""
 
 
@@ -195,7 +195,7 @@ def pod_template(server: McpServer, context: ManifestContext) -> Json:
     if context.restricted and overlay is not None:
         template = _restrict_containers(template)
     template = merge(template, server.spec.unrestricted_pod_template or {})
-    return without_secrets(_within_grace(template, context.drain_seconds), context.absent)
+    return without_secrets(_within_grace(template, context.drain_seconds), context.absent_secrets)
 
 
 def pod_secret_references(server: McpServer) -> list[SecretReference]:
@@ -212,12 +212,12 @@ def _within_grace(template: Json, drain_seconds: int) -> Json:
     grace = template["spec"].get("terminationGracePeriodSeconds")
     if not isinstance(grace, int) or grace >= 2 * drain_seconds:
         return template
-    generated = _drain(drain_seconds)
-    shorter = _drain(grace // 2) if grace > 1 else None
+    generated_hook = _drain(drain_seconds)
+    shorter_hook = _drain(grace // 2) if grace > 1 else None
     overlay = [
-        {"name": each["name"], "lifecycle": {"preStop": shorter}}
-        for each in template["spec"]["containers"]
-        if (each.get("lifecycle") or {}).get("preStop") == generated
+        {"name": container["name"], "lifecycle": {"preStop": shorter_hook}}
+        for container in template["spec"]["containers"]
+        if (container.get("lifecycle") or {}).get("preStop") == generated_hook
     ]
     return {**template, "spec": merge(template["spec"], {"containers": overlay})}
 
@@ -235,8 +235,8 @@ def _restrict_containers(template: Json) -> Json:
     for kind in ("initContainers", "containers"):
         if kind in spec:
             spec[kind] = [
-                {**each, "securityContext": merge(_RESTRICTED_DEFAULTS, each.get("securityContext") or {})}
-                for each in spec[kind]
+                {**container, "securityContext": merge(_RESTRICTED_DEFAULTS, container.get("securityContext") or {})}
+                for container in spec[kind]
             ]
     return {**template, "spec": spec}
 
@@ -357,7 +357,7 @@ def _add_installation(pod: Json, server: McpServer, package: Package, context: M
     container["image"] = context.images.runner
     container["command"] = [f"{CACHE}/server", *package.args]
     container["volumeMounts"].append(volume)
-    shared = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
+    shared_members = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
     arguments = ["--allow-build"] if package.allow_build else []
     arguments += [package.registry, package.name, package.version]
     arguments += [package.executable] if package.executable else []
@@ -365,7 +365,7 @@ def _add_installation(pod: Json, server: McpServer, package: Package, context: M
         "name": INSTALL,
         "image": context.images.runner,
         "command": ["python", "-m", "fairlead_operator.local.runner", *arguments],
-        **{member: container[member] for member in shared if member in container},
+        **{member: container[member] for member in shared_members if member in container},
     }
     install["volumeMounts"] = list(container["volumeMounts"])
     pod["initContainers"] = [install]

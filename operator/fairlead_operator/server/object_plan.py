@@ -35,15 +35,15 @@ def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
     expected_kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if context.domain_policies else ()))
     if server.spec.source_kind not in ("image", "package"):
         return WorkloadPlan((), expected_kinds)
-    wanted = [
+    objects = [
         (SERVICE_ACCOUNTS, kube_manifests.service_account(server)),
         (SERVICES, kube_manifests.service(server)),
         (NETWORK_POLICIES, kube_manifests.network_policy(server, context)),
     ]
     if context.domain_policies and (domain_policy := kube_manifests.domain_policy(server, context)) is not None:
-        wanted.append((DOMAIN_POLICIES, domain_policy))
+        objects.append((DOMAIN_POLICIES, domain_policy))
     if server.spec.effective_replicas > 1:
-        wanted.append((DISRUPTION_BUDGETS, kube_manifests.disruption_budget(server)))
-    wanted.append((DEPLOYMENTS, kube_manifests.deployment(server, context)))
-    kinds = {kind for kind, _ in wanted}
-    return WorkloadPlan(tuple(wanted), tuple(kind for kind in expected_kinds if kind not in kinds))
+        objects.append((DISRUPTION_BUDGETS, kube_manifests.disruption_budget(server)))
+    objects.append((DEPLOYMENTS, kube_manifests.deployment(server, context)))
+    kinds = {kind for kind, _ in objects}
+    return WorkloadPlan(tuple(objects), tuple(kind for kind in expected_kinds if kind not in kinds))

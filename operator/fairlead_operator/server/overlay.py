@@ -38,19 +38,19 @@ _TIMINGS: Final = frozenset(
 )
 """Members of a probe besides its action, such as `httpGet`."""
 _NAME: Final = frozenset({"name"})
-_NOTHING: Final[frozenset[str]] = frozenset()
+_NO_KEYS: Final[frozenset[str]] = frozenset()
 UNIONS: Final[Mapping[str, frozenset[str]]] = {
     "livenessProbe": _TIMINGS,
     "readinessProbe": _TIMINGS,
     "startupProbe": _TIMINGS,
-    "postStart": _NOTHING,
-    "preStop": _NOTHING,
+    "postStart": _NO_KEYS,
+    "preStop": _NO_KEYS,
     "volumes": _NAME,
     "env": _NAME,
-    "valueFrom": _NOTHING,
+    "valueFrom": _NO_KEYS,
     "resourceClaims": _NAME,
-    "seccompProfile": _NOTHING,
-    "appArmorProfile": _NOTHING,
+    "seccompProfile": _NO_KEYS,
+    "appArmorProfile": _NO_KEYS,
 }
 """Members whose value, or whose list items, are unions. The set contains the members that such a union may have besides
 its one alternative. The alternatives are not listed, because later versions of Kubernetes add some, such as `grpc` and
@@ -71,10 +71,10 @@ def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
 
 def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], member: str) -> Mapping[str, Any]:
     """`base` without the alternative of a union that `overlay` replaces by another alternative."""
-    shared = UNIONS.get(member)
-    if shared is None or all(name in shared or value is None for name, value in overlay.items()):
+    common_members = UNIONS.get(member)
+    if common_members is None or all(name in common_members or value is None for name, value in overlay.items()):
         return base
-    return {name: value for name, value in base.items() if name in shared or name in overlay}
+    return {name: value for name, value in base.items() if name in common_members or name in overlay}
 
 
 def _merge_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:

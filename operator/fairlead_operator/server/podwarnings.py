@@ -38,9 +38,9 @@ class PodWarning:
     uid: str
     reason: str
     note: str
-    first: datetime
+    first_at: datetime
     """Time of the first occurrence."""
-    last: datetime
+    last_at: datetime
     """Time of the last occurrence."""
 
     @property
@@ -51,18 +51,18 @@ class PodWarning:
     @property
     def symptom(self) -> Symptom:
         if _PROBE.match(self.note):
-            return Symptom(Cause.PROBE_FAILED, f"the container runs but is not ready: {self.note}", hopeless=False)
+            return Symptom(Cause.PROBE_FAILED, f"the container runs but is not ready: {self.note}", needs_change=False)
         advice = "; raise memory in spec.resources.limits" if _MEMORY_LIMIT.search(self.note) else ""
         return Symptom(
             Cause.POD_WARNING,
             f"Kubernetes warns about the server's pod ({self.reason}): {self.note}{advice}",
-            hopeless=False,
+            needs_change=False,
         )
 
-    def repeats(self, earlier: PodWarning) -> bool:
+    def repeats(self, earlier_warning: PodWarning) -> bool:
         """Whether the warning equals an earlier warning, apart from IDs and numbers."""
-        note, earlier_note = (_VARIABLE.sub("#", warning.note) for warning in (self, earlier))
-        return (self.uid, self.reason, note) == (earlier.uid, earlier.reason, earlier_note)
+        note, earlier_note = (_VARIABLE.sub("#", warning.note) for warning in (self, earlier_warning))
+        return (self.uid, self.reason, note) == (earlier_warning.uid, earlier_warning.reason, earlier_note)
 
 
 def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
@@ -81,11 +81,13 @@ def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
 
 def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     """Times of an event's first and last occurrence, in either form of the API; None without a valid time."""
-    created = (event.get("metadata") or {}).get("creationTimestamp")
-    first = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or created
-    last = (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first
+    creation_time = (event.get("metadata") or {}).get("creationTimestamp")
+    first_time = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or creation_time
+    last_time = (
+        (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first_time
+    )
     try:
-        return datetime.fromisoformat(str(first)), datetime.fromisoformat(str(last))
+        return datetime.fromisoformat(str(first_time)), datetime.fromisoformat(str(last_time))
     except ValueError:
         return None
 

@@ -61,7 +61,7 @@ class Reservation(NamedTuple):
     """The owner, existing or deleted."""
     until: str = ""
     """End in RFC 3339, for messages and the next leader; empty while the owner exists and claims the prefix."""
-    ends: float | None = None
+    ends_at: float | None = None
     """End by the monotonic clock, which clock corrections do not affect; None while the owner claims the prefix."""
 
 
@@ -79,9 +79,11 @@ def holder_by_status(contenders: Iterable[McpServer]) -> ServerKey | None:
     """The only server among the claimants of a prefix whose status shows that it had the prefix; None if that is not
     certain.
     """
-    served = [server for server in contenders if server.status.tools is not None and not _is_refused(server)]
-    unchanged = [server for server in served if server.status.observed_generation == server.metadata.generation]
-    holders = unchanged or served
+    served_servers = [server for server in contenders if server.status.tools is not None and not _is_refused(server)]
+    unchanged_servers = [
+        server for server in served_servers if server.status.observed_generation == server.metadata.generation
+    ]
+    holders = unchanged_servers or served_servers
     return holders[0].key if len(holders) == 1 else None
 
 
@@ -95,7 +97,7 @@ class Prefixes:
     """The claims of all servers, and the reservations of deleted servers.
 
     `retention` is the number of seconds for which the prefix of a deleted server is reserved; 0 reserves nothing.
-    `changed` is called when `owners` has changed.
+    `on_change` is called when `owners` has changed.
     """
 
     def __init__(
@@ -103,19 +105,19 @@ class Prefixes:
         style: PrefixStyle,
         retention: float = 0.0,
         *,
-        changed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._style: PrefixStyle = style
         self._retention = retention
-        self._changed = changed
+        self._on_change = on_change
         self._now = now
         self._monotonic = monotonic
         self._claims: dict[ServerKey, Claim] = {}
         self._by_prefix: dict[str, set[ServerKey]] = {}
         """Claimants of each prefix."""
-        self._since: dict[ServerKey, float] = {}
+        self._claimed_at: dict[ServerKey, float] = {}
         """Time of each claim on the monotonic clock."""
         self._served_claimants: set[ServerKey] = set()
         """Claimants that have had a catalog, so that agents may know the names of their tools."""
@@ -144,15 +146,15 @@ class Prefixes:
         """Replace the claim of a server. Returns the servers whose prefix may have a new holder."""
         key = claim.key
         affected = self._drop_claim(key)
-        reserved = [prefix for prefix, reservation in self._reservations.items() if reservation.key == key]
-        for prefix in reserved:
+        reserved_prefixes = [prefix for prefix, reservation in self._reservations.items() if reservation.key == key]
+        for prefix in reserved_prefixes:
             if prefix != claim.prefix:
                 affected |= self._drop_reservation(prefix, key)
         holder = self.holder(claim.prefix)
         contenders = self._by_prefix.setdefault(claim.prefix, set())
         contenders.add(key)
         self._claims[key] = claim
-        self._since[key] = self._monotonic()
+        self._claimed_at[key] = self._monotonic()
         if self.holder(claim.prefix) == key:
             if self._start_phase_ended and holder not in (None, key):
                 self.confirm_holder(claim.prefix, holder)
@@ -172,7 +174,7 @@ class Prefixes:
         """Reserve a prefix for a claimant although another claimant is older."""
         self._reservations[prefix] = Reservation(holder)
         self._update_reservation(prefix, holder)
-        self._changed()
+        self._on_change()
 
     def end_start_phase(self) -> None:
         """End the start phase, because all existing claims are entered: from now on, an older claimant does not take a
@@ -191,14 +193,14 @@ class Prefixes:
         served = served or key in self._served_claimants or self._reserved_for(claim.prefix) == key
         keeps_prefix = self.holder(claim.prefix) == key and served
         is_released = self._is_released(key.namespace, claim.prefix)
-        waiting = self._drop_claim(key)
+        claimants = self._drop_claim(key)
         self._served_claimants.discard(key)
         self._releases.pop(key, None)
         if keeps_prefix and not is_released:
-            waiting |= self.reserve(claim.prefix, key)
+            claimants |= self.reserve(claim.prefix, key)
         else:
             self._drop_reservation(claim.prefix, key)
-        return waiting - {key}
+        return claimants - {key}
 
     def reserve(self, prefix: str, key: ServerKey) -> set[ServerKey]:
         """Reserve a prefix for a deleted server. If that exceeds a limit, other reservations are dropped; returns the
@@ -209,13 +211,13 @@ class Prefixes:
         self._reservations[prefix] = Reservation(
             key, self._time_in(self._retention), self._monotonic() + self._retention
         )
-        self._changed()
+        self._on_change()
         return self._enforce_limits()
 
     def has_reservation(self, key: ServerKey) -> bool:
         """Whether a prefix is reserved for this deleted server."""
         return any(
-            reservation.key == key and reservation.ends is not None for reservation in self._reservations.values()
+            reservation.key == key and reservation.ends_at is not None for reservation in self._reservations.values()
         )
 
     def expire(self) -> set[ServerKey]:
@@ -223,13 +225,13 @@ class Prefixes:
         whose prefix has a new holder.
         """
         now = self._monotonic()
-        expired = [
+        expired_prefixes = [
             (prefix, reservation.key)
             for prefix, reservation in self._reservations.items()
-            if reservation.ends is not None and reservation.ends <= now
+            if reservation.ends_at is not None and reservation.ends_at <= now
         ]
         affected: set[ServerKey] = set()
-        for prefix, key in expired:
+        for prefix, key in expired_prefixes:
             affected |= self._drop_reservation(prefix, key)
         return affected | self._reassign_unserved(now)
 
@@ -240,7 +242,11 @@ class Prefixes:
         affected: set[ServerKey] = set()
         for prefix, keys in self._by_prefix.items():
             holder = self.holder(prefix)
-            if holder is None or holder in self._served_claimants or now - self._since.get(holder, now) < UNSERVED_S:
+            if (
+                holder is None
+                or holder in self._served_claimants
+                or now - self._claimed_at.get(holder, now) < UNSERVED_S
+            ):
                 continue
             candidates = [self._claims[key] for key in keys if key in self._served_claimants]
             if candidates:
@@ -298,7 +304,7 @@ class Prefixes:
             return None, prefix
         reservation = self._reservations.get(prefix)
         effect = "this server is served at its own endpoint only"
-        if reservation is None or reservation.ends is None:
+        if reservation is None or reservation.ends_at is None:
             reason = "which had it first"
             if holder in self._served_claimants and server.key not in self._served_claimants:
                 reason = "which has listed tools, while this server has not yet"
@@ -323,14 +329,14 @@ class Prefixes:
 
         The reservation is dropped if the owner would hold the prefix without it, else its end is removed.
         """
-        oldest = min(self._claims[claimant] for claimant in self._by_prefix[prefix]).key
-        if oldest == key and key in self._served_claimants:
+        oldest_claimant = min(self._claims[claimant] for claimant in self._by_prefix[prefix]).key
+        if oldest_claimant == key and key in self._served_claimants:
             del self._reservations[prefix]
-        elif self._reservations[prefix].ends is not None:
+        elif self._reservations[prefix].ends_at is not None:
             self._reservations[prefix] = Reservation(key)
         else:
             return set()
-        self._changed()
+        self._on_change()
         return set(self._by_prefix[prefix])
 
     def _apply_releases(self, server: McpServer) -> set[ServerKey]:
@@ -346,7 +352,7 @@ class Prefixes:
         affected: set[ServerKey] = set()
         for prefix in prefixes:
             reservation = self._reservations.get(prefix)
-            if reservation is None or reservation.ends is None or reservation.key.namespace != server.key.namespace:
+            if reservation is None or reservation.ends_at is None or reservation.key.namespace != server.key.namespace:
                 continue
             affected |= self._drop_reservation(prefix, reservation.key)
         return affected
@@ -360,7 +366,7 @@ class Prefixes:
         if self._reserved_for(prefix) != key:
             return set()
         del self._reservations[prefix]
-        self._changed()
+        self._on_change()
         return set(self._by_prefix.get(prefix, ()))
 
     def _drop_claim(self, key: ServerKey) -> set[ServerKey]:
@@ -368,7 +374,7 @@ class Prefixes:
         claim = self._claims.pop(key, None)
         if claim is None:
             return set()
-        del self._since[key]
+        del self._claimed_at[key]
         contenders = self._by_prefix[claim.prefix]
         contenders.discard(key)
         if not contenders:
@@ -379,21 +385,23 @@ class Prefixes:
         """Drop reservations beyond `MAX_PER_NAMESPACE` and `MAX_RESERVATIONS`. Returns the servers that claim their
         prefixes.
         """
-        retained = {
-            prefix: reservation for prefix, reservation in self._reservations.items() if reservation.ends is not None
+        reservations = {
+            prefix: reservation for prefix, reservation in self._reservations.items() if reservation.ends_at is not None
         }
-        counts = Counter(reservation.key.namespace for reservation in retained.values())
+        counts = Counter(reservation.key.namespace for reservation in reservations.values())
         affected: set[ServerKey] = set()
         while counts and (max(counts.values()) > MAX_PER_NAMESPACE or counts.total() > MAX_RESERVATIONS):
             namespace, _ = counts.most_common(1)[0]
-            first = min(
-                (prefix for prefix, reservation in retained.items() if reservation.key.namespace == namespace),
-                key=lambda prefix: retained[prefix].until,
+            first_prefix = min(
+                (prefix for prefix, reservation in reservations.items() if reservation.key.namespace == namespace),
+                key=lambda prefix: reservations[prefix].until,
             )
             counts[namespace] -= 1
-            key = retained.pop(first).key
+            key = reservations.pop(first_prefix).key
             logger.info(
-                "prefix %s is no longer reserved for %s: too many prefixes of deleted servers are reserved", first, key
+                "prefix %s is no longer reserved for %s: too many prefixes of deleted servers are reserved",
+                first_prefix,
+                key,
             )
-            affected |= self._drop_reservation(first, key)
+            affected |= self._drop_reservation(first_prefix, key)
         return affected

@@ -83,7 +83,7 @@ class PresentedCredential:
     version: str = ""
 
     @property
-    def of_operator(self) -> OperatorCredential:
+    def operator_credential(self) -> OperatorCredential:
         """The credential for connections of the operator itself."""
         if self.oauth is None:
             return OperatorCredential(self.value, _digest(self.version))
@@ -226,10 +226,10 @@ def _oauth_settings(grant: Grant, token_hosts: str) -> OAuthSettings:
             token_hosts=token_hosts,
             ca_bundle=grant.ca_bundle,
         )
-    exchange = grant if isinstance(grant, TokenExchangeAuth) else None
+    token_exchange = grant if isinstance(grant, TokenExchangeAuth) else None
     return OAuthSettings(
-        grant=CLIENT_CREDENTIALS if exchange is None else TOKEN_EXCHANGE,
-        profile=(exchange and exchange.profile) or "",
+        grant=CLIENT_CREDENTIALS if token_exchange is None else TOKEN_EXCHANGE,
+        profile=(token_exchange and token_exchange.profile) or "",
         client_id=grant.client_id,
         client_authentication=grant.client_authentication,
         issuer=grant.issuer or "",
@@ -238,22 +238,24 @@ def _oauth_settings(grant: Grant, token_hosts: str) -> OAuthSettings:
         audience=grant.audience or "",
         resource=grant.resource or "",
         parameters=dict(grant.parameters),
-        subject_token_type=(exchange and exchange.subject_token_type) or "",
-        grants_per="Person" if exchange is None else exchange.grants_per,
+        subject_token_type=(token_exchange and token_exchange.subject_token_type) or "",
+        grants_per="Person" if token_exchange is None else token_exchange.grants_per,
         token_hosts=token_hosts,
         ca_bundle=grant.ca_bundle,
     )
 
 
-def call_oauth_settings(calls: PresentedCredential, spec: McpServerSpec, *, first_grant: bool) -> OAuthSettings | None:
+def call_oauth_settings(
+    credential: PresentedCredential, spec: McpServerSpec, *, first_grant: bool
+) -> OAuthSettings | None:
     """How tokens for calls are obtained, and whether the gateway lists the server's tools with the first user's grant.
 
     `first_grant` is the default of `discovery.auth.firstGrant`.
     """
-    if calls.oauth is None or not spec.lists_with_first_grant(default=first_grant):
-        return calls.oauth
+    if credential.oauth is None or not spec.lists_with_first_grant(default=first_grant):
+        return credential.oauth
     return msgspec.structs.replace(
-        calls.oauth,
+        credential.oauth,
         first_grant=True,
         listing_interval_s=spec.discovery.interval.seconds,
         shared=tuple(sorted(spec.discovery.shared)),

@@ -42,8 +42,8 @@ def sent_credential(credential: SchemeCredential, secret: ReferencedSecret | Non
     return SentCredential(headers={"Authorization": f"Bearer {text}"})
 
 
-def _check(valid: re.Pattern[str], text: str, secret: ReferencedSecret, where: str) -> None:
-    """Raise UnusableSecret if `text` does not match; `where` is where it would be sent."""
-    if not valid.fullmatch(text):
-        message = f"{secret.label} is empty or contains characters that {where} must not contain"
+def _check(pattern: re.Pattern[str], text: str, secret: ReferencedSecret, destination: str) -> None:
+    """Raise UnusableSecret if `text` does not match; `destination` is where it would be sent."""
+    if not pattern.fullmatch(text):
+        message = f"{secret.label} is empty or contains characters that {destination} must not contain"
         raise UnusableSecret(Cause.SECRET_VALUE_INVALID, message)

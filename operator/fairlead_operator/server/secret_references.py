@@ -45,16 +45,16 @@ def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from _containers(_object(template, "spec"))
 
 
-def without_secrets(template: Json, absent: Collection[str]) -> Json:
-    """The template without its optional references to `absent` Secrets; their volumes become empty directories."""
-    if not absent:
+def without_secrets(template: Json, absent_names: Collection[str]) -> Json:
+    """The template without its optional references to absent Secrets; their volumes become empty directories."""
+    if not absent_names:
         return template
     spec = dict(_object(template, "spec"))
     for kind in _CONTAINERS:
         if kind in spec:
-            spec[kind] = [_container_without(container, absent) for container in _objects(spec, kind)]
+            spec[kind] = [_container_without(container, absent_names) for container in _objects(spec, kind)]
     if "volumes" in spec:
-        spec["volumes"] = [_volume_without(volume, absent) for volume in _objects(spec, "volumes")]
+        spec["volumes"] = [_volume_without(volume, absent_names) for volume in _objects(spec, "volumes")]
     return {**template, "spec": spec}
 
 
@@ -94,33 +94,33 @@ def _reference(
     return SecretReference(_text(source, member), key, source.get("optional") is True, environment)
 
 
-def _container_without(container: Json, absent: Collection[str]) -> Json:
-    """A container without its optional references to `absent` Secrets."""
+def _container_without(container: Json, absent_names: Collection[str]) -> Json:
+    """A container without its optional references to absent Secrets."""
     result = dict(container)
     for member, reference in (("env", "secretKeyRef"), ("envFrom", "secretRef")):
         if member in result:
             result[member] = [
                 source
                 for source in _objects(result, member)
-                if not _is_absent(_object(_object(source, "valueFrom") or source, reference), "name", absent)
+                if not _is_absent(_object(_object(source, "valueFrom") or source, reference), "name", absent_names)
             ]
     return result
 
 
-def _volume_without(volume: Json, absent: Collection[str]) -> Json:
-    """A volume without its optional references to `absent` Secrets."""
-    if _is_absent(_object(volume, "secret"), "secretName", absent):
+def _volume_without(volume: Json, absent_names: Collection[str]) -> Json:
+    """A volume without its optional references to absent Secrets."""
+    if _is_absent(_object(volume, "secret"), "secretName", absent_names):
         return {**{name: value for name, value in volume.items() if name != "secret"}, "emptyDir": {}}
     projected = _object(volume, "projected")
     if not projected:
         return volume
     sources = _objects(projected, "sources")
-    remaining = [source for source in sources if not _is_absent(_object(source, "secret"), "name", absent)]
+    remaining = [source for source in sources if not _is_absent(_object(source, "secret"), "name", absent_names)]
     return {**volume, "projected": {**projected, "sources": remaining}}
 
 
-def _is_absent(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bool:
-    return source.get("optional") is True and _text(source, member) in absent
+def _is_absent(source: Mapping[str, Any], member: str, absent_names: Collection[str]) -> bool:
+    return source.get("optional") is True and _text(source, member) in absent_names
 
 
 # The template may have any shape; the API server refuses invalid ones.

@@ -22,14 +22,14 @@ from fairlead_operator.server.secret_references import containers
 class PodTemplateChecker:
     """Decides in which namespaces servers may have an `unrestrictedPodTemplate`."""
 
-    any: bool = False
+    allows_everywhere: bool = False
     """Whether servers of all namespaces may have an `unrestrictedPodTemplate`."""
-    any_in: frozenset[str] = frozenset()
-    """Namespaces in which servers may have an `unrestrictedPodTemplate` even if `any` is False."""
+    allowing_namespaces: frozenset[str] = frozenset()
+    """Namespaces in which servers may have an `unrestrictedPodTemplate` even if `allows_everywhere` is False."""
 
     def restricts(self, namespace: str) -> bool:
         """Whether servers of a namespace may only have a `podTemplate`."""
-        return not self.any and namespace not in self.any_in
+        return not self.allows_everywhere and namespace not in self.allowing_namespaces
 
 
 RESTRICTED: Final = PodTemplateChecker()

@@ -61,9 +61,9 @@ class Verdicts:
     """None: each part of the spec has an effect."""
     conflicted: ConditionVerdict | None = None
     """None: no other resource contradicts this one."""
-    network: ConditionVerdict | None = None
+    network_enforcement: ConditionVerdict | None = None
     """None: the server has no pods, or the enforcement of NetworkPolicies is not probed."""
-    disputed: ConditionVerdict | None = None
+    undone_writes: ConditionVerdict | None = None
     """None: nobody undoes the operator's writes. Shown in the condition Conflicted."""
     authorized: ConditionVerdict | None = None
     """None: calls of the server need no grants."""
@@ -97,7 +97,7 @@ def build_status(
     verdicts_by_type: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
-        ConditionType.CONFLICTED: combine(verdicts.disputed, verdicts.conflicted),
+        ConditionType.CONFLICTED: combine(verdicts.undone_writes, verdicts.conflicted),
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
         ConditionType.AUTHORIZED: verdicts.authorized,
@@ -110,7 +110,7 @@ def build_status(
     }
     for kind, verdict in _definition_conditions(server, verdicts):
         verdicts_by_type[kind] = verdict
-    verdicts_by_type[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network
+    verdicts_by_type[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network_enforcement
     form: Form = environment
     if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
         form = CLIENT_CONFIGURATION
@@ -143,10 +143,10 @@ def combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> 
     return ConditionVerdict(first.ok, first.cause, f"{first.message}. {second.cause}: {second.message}")
 
 
-def _approvals(facts: Facts, previous: McpServerStatus) -> list[ApprovalRecord] | None:
+def _approvals(facts: Facts, previous_status: McpServerStatus) -> list[ApprovalRecord] | None:
     """The approvals for the status; without new ones, those of the previous status."""
     if not facts.approvals:
-        return previous.approvals
+        return previous_status.approvals
     return [
         ApprovalRecord(
             hash=approval.hash, at=datetime.fromisoformat(approval.at), by=approval.by, definitions=approval.definitions
@@ -159,39 +159,39 @@ def _extensions(catalog: Catalog | None) -> list[str] | None:
     """Identifiers of the extensions that a server declares; their number and lengths are limited, because a server may
     declare anything.
     """
-    declared = extensions(catalog.capabilities) if catalog is not None else frozenset()
-    return sorted(name for name in declared if len(name) <= MAX_EXTENSION_CHARS)[:MAX_EXTENSIONS] or None
+    identifiers = extensions(catalog.capabilities) if catalog is not None else frozenset()
+    return sorted(name for name in identifiers if len(name) <= MAX_EXTENSION_CHARS)[:MAX_EXTENSIONS] or None
 
 
 def _definition_conditions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
     """Conditions about definitions. They exist from the first listing on, `Approved` only while definitions are
     pinned.
     """
-    clean = verdicts.clean or verdict_of(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
-    approved = verdicts.approved or verdict_of(server.status.condition(ConditionType.APPROVED))
-    if clean is not None:
-        yield ConditionType.DEFINITIONS_CLEAN, clean
-    if approved is not None and server.spec.pin:
-        yield ConditionType.APPROVED, approved
+    clean_verdict = verdicts.clean or verdict_of(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
+    approved_verdict = verdicts.approved or verdict_of(server.status.condition(ConditionType.APPROVED))
+    if clean_verdict is not None:
+        yield ConditionType.DEFINITIONS_CLEAN, clean_verdict
+    if approved_verdict is not None and server.spec.pin:
+        yield ConditionType.APPROVED, approved_verdict
 
 
-def _tools(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
+def _tools(catalog: Catalog | None, previous_status: McpServerStatus) -> int | None:
     """Number of enabled tools: absent until a catalog was published, 0 after it was withdrawn."""
     if catalog is None:
-        return None if previous.tools is None else 0
+        return None if previous_status.tools is None else 0
     return 0 if catalog.sign_in else sum(1 for tool in catalog.tools if tool.enabled)
 
 
-def _tools_offline(catalog: Catalog | None, previous: McpServerStatus) -> int | None:
+def _tools_offline(catalog: Catalog | None, previous_status: McpServerStatus) -> int | None:
     """Number of enabled tools that are listed while their server is offline; 0 while it is online."""
-    return 0 if catalog is not None and catalog.online else _tools(catalog, previous)
+    return 0 if catalog is not None and catalog.online else _tools(catalog, previous_status)
 
 
-def _tools_left_out(facts: Facts, previous: McpServerStatus) -> int | None:
+def _tools_left_out(facts: Facts, previous_status: McpServerStatus) -> int | None:
     """Number of tools left out; absent instead of 0."""
     if facts.catalog is None:
         return None
-    return previous.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
+    return previous_status.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
 
 
 def _address(endpoint: Endpoint | None) -> str | None:

@@ -30,9 +30,15 @@ SECURITY_ADVICE: Final = (
     "servers.podTemplates: Any of the chart; if it writes outside of /tmp, set "
     "securityContext.readOnlyRootFilesystem of the container server to false"
 )
-_PULL: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
-_CREATE: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
-_ROOT: Final = re.compile(
+_PULL_REASONS: Final = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+}
+_CREATION_REASONS: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
+_NEEDS_ROOT: Final = re.compile(
     r"(?:must|needs? to|has to|should) (?:be )?(?:run|started|executed)?\s*(?:as|by|with) (?:the )?(?:root|superuser)"
     r"|(?:requires?|without|not) root|not running as root|will run as root|permission denied|operation not permitted"
     r"|read-only file system|\bEACCES\b|\bEPERM\b|\bEROFS\b",
@@ -41,7 +47,7 @@ _ROOT: Final = re.compile(
 _CLAIM: Final = re.compile(r"persistentvolumeclaim|persistent volumes? to bind|pvc\(s\)", re.IGNORECASE)
 _RESOURCES: Final = re.compile(r"insufficient |too many pods", re.IGNORECASE)
 _VOLUME: Final = re.compile(r"volume", re.IGNORECASE)
-_EXCLUDED: Final = re.compile(
+_NODES_EXCLUDED: Final = re.compile(
     r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
     re.IGNORECASE,
 )
@@ -50,9 +56,9 @@ _PREEMPTION: Final = re.compile(r"(?<=\.) (?:no new claims to deallocate\b|not f
 "not found" for a pod whose volume is missing.
 """
 _OUT_OF_MEMORY: Final = "was killed for using more memory than spec.resources.limits allows: raise its memory there"
-_NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
+_NOT_STARTED_REASONS: Final = {"StartError", "ContainerCannotRun"}
 """Termination reasons of a container that the runtime could not start; its exit code is 128."""
-_MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
+_PROGRAM_MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Symptom:
 
     cause: Cause
     message: str
-    hopeless: bool = True
+    needs_change: bool = True
     """Whether the pod cannot start until a user changes something; False: the pod may still start by itself."""
 
 
@@ -82,7 +88,7 @@ class ClosedPort:
             f"the container has run for more than {LISTEN_S} s, but nothing listens at port {self.port}: if the server "
             "starts slowly, wait; else correct spec.image.port, or have the server listen on "
             + ("::, as its pod has an IPv6 address" if self.ipv6 else "all interfaces, not on localhost"),
-            hopeless=False,
+            needs_change=False,
         )
 
 
@@ -111,8 +117,8 @@ def is_unready(pod: Mapping[str, Any]) -> bool:
 def started_at(pod: Mapping[str, Any]) -> datetime | None:
     """Start of the server's container, by the clock of its node; None if it is not running."""
     container = _server_container((pod.get("status") or {}).get("containerStatuses"))
-    running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    return datetime.fromisoformat(running) if running else None
+    start_time = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    return datetime.fromisoformat(start_time) if start_time else None
 
 
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:
@@ -142,7 +148,7 @@ def _scheduling_symptom(message: str) -> Symptom:
         (_CLAIM, Cause.VOLUME_UNAVAILABLE),
         (_RESOURCES, Cause.UNSCHEDULABLE),
         (_VOLUME, Cause.VOLUME_UNAVAILABLE),
-        (_EXCLUDED, Cause.NODES_EXCLUDED),
+        (_NODES_EXCLUDED, Cause.NODES_EXCLUDED),
     )
     cause = next((cause for pattern, cause in causes if pattern.search(reason)), Cause.UNSCHEDULABLE)
     return Symptom(cause, f"no node accepts the server's pod: {cut(reason)}")
@@ -151,13 +157,13 @@ def _scheduling_symptom(message: str) -> Symptom:
 def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
     """The fault of one container of a pod, from its status; None if it has no fault."""
     state = container.get("state") or {}
-    waiting, termination = state.get("waiting") or {}, _last_termination(container)
-    reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
-    if reason in _PULL:
+    waiting_state, termination = state.get("waiting") or {}, _last_termination(container)
+    reason, message = str(waiting_state.get("reason", "")), cut(waiting_state.get("message", ""))
+    if reason in _PULL_REASONS:
         return Symptom(Cause.IMAGE_PULL_FAILED, f"the image cannot be fetched: {message}")
     if container.get("name") == INSTALL:
         return _installation_symptom(state, termination)
-    if reason in _CREATE:
+    if reason in _CREATION_REASONS:
         return _creation_symptom(message)
     restarts, is_looping = int(container.get("restartCount") or 0), reason == "CrashLoopBackOff"
     if termination is None or not (is_looping or restarts or "terminated" in state):
@@ -170,9 +176,9 @@ def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
 
 def _creation_symptom(message: str) -> Symptom:
     """Symptom of a container that the runtime could not create or start."""
-    if _ROOT.search(message):
+    if _NEEDS_ROOT.search(message):
         return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"the image requires root ({message}): {SECURITY_ADVICE}")
-    if _MISSING.search(message):
+    if _PROGRAM_MISSING.search(message):
         return Symptom(Cause.COMMAND_NOT_FOUND, f"the container's program cannot be started: {message}")
     return Symptom(Cause.DEPLOYMENT_FAILED, f"the container cannot be created: {message}")
 
@@ -183,16 +189,16 @@ def _installation_symptom(state: Mapping[str, Any], termination: Mapping[str, An
         return Symptom(Cause.INSTALL_FAILED, f"the installation {_OUT_OF_MEMORY}")
     if termination is not None and termination.get("exitCode"):
         message = cut(termination.get("message") or f"the installation exited with {termination['exitCode']}")
-        unreachable = termination["exitCode"] == REGISTRY_UNREACHABLE
-        return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, message)
+        is_unreachable = termination["exitCode"] == REGISTRY_UNREACHABLE
+        return Symptom(Cause.REGISTRY_UNREACHABLE if is_unreachable else Cause.INSTALL_FAILED, message)
     if "running" in state:
-        return Symptom(Cause.INSTALLING, "the package is being installed", hopeless=False)
+        return Symptom(Cause.INSTALLING, "the package is being installed", needs_change=False)
     return None
 
 
 def _crash_symptom(termination: Mapping[str, Any]) -> Symptom:
     """Symptom of a container whose program ended, from its last termination."""
-    if termination.get("reason") in _NEVER_RAN:
+    if termination.get("reason") in _NOT_STARTED_REASONS:
         return _creation_symptom(cut(termination.get("message") or ""))
     # the end of the log, if the container left no termination message
     output = str(termination.get("message") or "")
@@ -200,7 +206,7 @@ def _crash_symptom(termination: Mapping[str, Any]) -> Symptom:
     message = f"the container ended with exit code {termination.get('exitCode')}: {explanation}"
     if termination.get("reason") == "OOMKilled":
         return Symptom(Cause.CRASH_LOOPING, f"the server {_OUT_OF_MEMORY}")
-    if _ROOT.search(explanation) or _ROOT.search(cut(output)):
+    if _NEEDS_ROOT.search(explanation) or _NEEDS_ROOT.search(cut(output)):
         return Symptom(
             Cause.RUN_AS_ROOT_REFUSED,
             f"the server does not start as an unprivileged user ({message}): {SECURITY_ADVICE}",

@@ -15,12 +15,12 @@ _MAX_NAMES: Final = 5
 
 
 class TierFloors:
-    """The tiers that each server names as `minTier`. `changed(key)` is called for each server whose verdict may have
+    """The tiers that each server names as `minTier`. `on_change(key)` is called for each server whose verdict may have
     changed.
     """
 
-    def __init__(self, changed: Callable[[ServerKey], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[ServerKey], None]) -> None:
+        self._on_change = on_change
         self._tiers: frozenset[str] | None = None
         """Existing tiers; None before they are known."""
         self._named_tiers: dict[ServerKey, frozenset[str]] = {}
@@ -28,10 +28,10 @@ class TierFloors:
 
     def take_tiers(self, tiers: Collection[str]) -> None:
         """Replace the set of existing tiers."""
-        before, self._tiers = self._tiers, frozenset(tiers)
-        for key, named in self._named_tiers.items():
-            if before is None or named & (before ^ self._tiers):
-                self._changed(key)
+        old_tiers, self._tiers = self._tiers, frozenset(tiers)
+        for key, named_tiers in self._named_tiers.items():
+            if old_tiers is None or named_tiers & (old_tiers ^ self._tiers):
+                self._on_change(key)
 
     def forget(self, key: ServerKey) -> None:
         """Forget a deleted server."""
@@ -44,11 +44,13 @@ class TierFloors:
             self._named_tiers[server.key] = frozenset(floors.values())
         else:
             self.forget(server.key)
-        unknown = sorted(name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers)
-        if not unknown:
+        affected_tools = sorted(
+            name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers
+        )
+        if not affected_tools:
             return None
-        examples = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_MAX_NAMES])
-        more = f" and {len(unknown) - _MAX_NAMES} more" if len(unknown) > _MAX_NAMES else ""
+        examples = ", ".join(f"{name}: {floors[name]}" for name in affected_tools[:_MAX_NAMES])
+        more = f" and {len(affected_tools) - _MAX_NAMES} more" if len(affected_tools) > _MAX_NAMES else ""
         tier_names = ", ".join(sorted(self._tiers or ())) or "none"
         message = (
             f"spec.tools[].minTier names LatencyTiers that do not exist ({examples}{more}), so only the slowest tier "

@@ -15,7 +15,7 @@ from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
 from fairlead_kube import errors
-from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bound_item
+from fairlead_kube.client import EXCESS_MEMBER, OBJECT_VALUES, Kube, bound_item
 from fairlead_kube.connection import load_configuration
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import ConfigMap, Secret
@@ -140,7 +140,7 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
             reply.send(200, json.dumps(listed).encode())
 
     head = {"namespace": "team", "name": "n0", "resourceVersion": "1", "labels": {"a": "b"}}
-    shown = {"metadata": head, "status": {"ready": True}, EXCESS: "more than 50,000 values"}
+    shown = {"metadata": head, "status": {"ready": True}, EXCESS_MEMBER: "more than 50,000 values"}
     async with client_of_server(answer) as kube:
         scope = Scope(MCP_SERVERS, Json, "team")
         objects, _ = await kube.list(scope)
@@ -267,4 +267,4 @@ def test_an_object_with_too_many_values_in_its_status_and_labels_is_read_without
     labels = {f"k{number:06}": "1" for number in range(OBJECT_VALUES)}
     item = {"metadata": {"name": "a", "labels": labels}, "status": {"conditions": [{}] * OBJECT_VALUES}}
     read = bound_item(item)
-    assert read == {"metadata": {"name": "a"}, EXCESS: read[EXCESS]}
+    assert read == {"metadata": {"name": "a"}, EXCESS_MEMBER: read[EXCESS_MEMBER]}

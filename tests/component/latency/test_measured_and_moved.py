@@ -109,7 +109,7 @@ async def test_a_tool_that_turns_slow_leaves_its_tier_and_comes_back_by_itself(t
             for _ in range(31):
                 await wire.ask(calling("shop__knot").to("/mcp/deep"))
         await here.until("shop__knot")
-    assert [(move.before, move.after) for move in here.moves] == [
+    assert [(move.tiers_before, move.tiers_after) for move in here.moves] == [
         (("fast", "deep"), ("deep",)),
         (("deep",), ("fast", "deep")),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairlead_gateway.core.identity import ANONYMOUS
-from fairlead_offers.run.requested_calls import FEW, can_match_at_once
+from fairlead_offers.run.requested_calls import MAX_MATCHED_AT_ONCE, can_match_at_once
 from gatewayworld import catalog, running
 
 
@@ -16,6 +16,6 @@ async def test_few_calls_of_tools_that_were_called_before_are_matched_at_once(tm
         assert tool is not None
         assert not can_match_at_once([tool]), "its definition is not decoded yet"
         assert tool.other_names == {}
-        assert can_match_at_once([tool] * FEW)
-        assert not can_match_at_once([tool] * (FEW + 1))
+        assert can_match_at_once([tool] * MAX_MATCHED_AT_ONCE)
+        assert not can_match_at_once([tool] * (MAX_MATCHED_AT_ONCE + 1))
         assert not can_match_at_once([tool, None]), "a name that is not that of a tool"

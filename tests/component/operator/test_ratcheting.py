@@ -14,7 +14,7 @@ import yaml
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.crd import crd_manifests
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
+from fairlead_operator.kube.declared_resources import BrokenResource, DeclaredServers
 from fairlead_operator.server.overlay import merge
 from podtemplates import TEMPLATES, Json, pod, server, template_with_security
 from waiting import until
@@ -113,4 +113,4 @@ def test_no_change_of_an_object_from_before_a_rule_adds_what_is_forbidden(privat
     store = DeclaredServers(lambda key, was, now: None)
     for name in OLD:
         store.update(plane.request("GET", f"{SERVERS}/{name}")[1])
-        assert isinstance(store.server(ServerKey(NAMESPACE, name)), Broken), name
+        assert isinstance(store.server(ServerKey(NAMESPACE, name)), BrokenResource), name

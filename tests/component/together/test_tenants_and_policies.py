@@ -76,7 +76,7 @@ async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: Worl
         declare(world, "late", [NO_ADD], limits={"maxTools": 3}, tiers={"max": "standard"})
         await world.until("conflict", lambda: shown_conditions(world, "early") == in_force(Conflicted="Conflicted"))
         assert status(world, "early")["conflicts"] == [
-            {"policy": "late", "message": "that policy denies demo/add, which this policy allows: denied"}
+            {"policy": "late", "message": "that policy denies demo/add, which this policy allows: calls are denied"}
         ]
         await world.until("and the other", lambda: shown_conditions(world, "late") == in_force(Conflicted="Conflicted"))
         declare(world, "late", [NO_ADD], tiers={"max": "none"})

@@ -88,7 +88,7 @@ async def test_a_directory_that_cannot_be_written_is_trouble_and_no_crash(tmp_pa
 
 async def test_failed_writes_are_reported_until_every_file_is_written(tmp_path: Path) -> None:
     reports: list[tuple[Path, str] | None] = []
-    documents = DirectoryDocuments(tmp_path / "d", unwritten=UnwrittenFiles(reports.append))
+    documents = DirectoryDocuments(tmp_path / "d", unwritten_files=UnwrittenFiles(reports.append))
     in_the_way = [tmp_path / "d" / f"{name}.json" for name in ("x", "y")]
     for folder in in_the_way:
         folder.mkdir()

@@ -46,8 +46,8 @@ def test_tokens_are_exchanged_with_a_secret_of_the_environment() -> None:
     assert (resolved.value.client_secret, resolved.value.headers) == ("s3cret", {})
     assert resolved.oauth is not None
     assert (resolved.oauth.client_id, resolved.oauth.scopes) == ("fairlead", ("read",))
-    assert resolved.of_operator.value is not None
-    assert resolved.of_operator.value.headers == {"Authorization": "Bearer lists-token"}
+    assert resolved.operator_credential.value is not None
+    assert resolved.operator_credential.value.headers == {"Authorization": "Bearer lists-token"}
     told = [declared.server.model_dump_json(), repr(declared)]
     assert not any(secret in text for text in told for secret in ("s3cret", "lists-token"))
 
@@ -55,14 +55,14 @@ def test_tokens_are_exchanged_with_a_secret_of_the_environment() -> None:
 def test_the_operator_lists_without_a_credential_where_none_is_given_for_lists() -> None:
     declared = read_server({"auth": {"tokenExchange": {**ISSUER, "secret": "${CLIENT_SECRET}"}}})
 
-    assert resolve(declared, Contents()).of_operator.value is None
+    assert resolve(declared, Contents()).operator_credential.value is None
 
 
 def test_headers_of_the_entry_go_beside_the_token() -> None:
     grant = {"clientCredentials": {**ISSUER, "secret": "${CLIENT_SECRET}"}}
     resolved = resolve(read_server({"auth": grant}, headers={"X-Tenant": "a"}), Contents())
 
-    operator = resolved.of_operator.value
+    operator = resolved.operator_credential.value
     assert isinstance(operator, TokenCredential)
     assert (operator.client_secret, operator.headers) == ("s3cret", {"X-Tenant": "a"})
     assert resolved.value is not None

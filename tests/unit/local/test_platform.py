@@ -113,7 +113,7 @@ async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path
         workload = await bench.ensure_running()
         assert workload.endpoint == ChildEndpoint(command=sys.executable, args=("-m", "x", "y"), cwd="/")
         assert workload.verdict.cause == "Programmed"
-        assert workload.down is None
+        assert workload.outage is None
         (spec,) = bench.launcher.specs
         assert (spec.command, spec.args, spec.env, spec.cwd) == (sys.executable, ("-m", "x", "y"), (("A", "1"),), "/")
 
@@ -175,7 +175,7 @@ async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -
         bench.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
         bench.declare({"command": [sys.executable]})
         workload = await bench.ensure_running()
-        assert (workload.verdict.ok, workload.verdict.cause, workload.down) == (False, "StartFailed", None)
+        assert (workload.verdict.ok, workload.verdict.cause, workload.outage) == (False, "StartFailed", None)
         assert workload.endpoint is not None
 
 
@@ -189,9 +189,9 @@ async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
         await bench.woken.wait()
         workload = await bench.ensure()
         assert workload.verdict.ok is True
-        assert workload.down is not None
-        assert workload.down.ok is False
-        assert "exited with code 1" in workload.down.message
+        assert workload.outage is not None
+        assert workload.outage.ok is False
+        assert "exited with code 1" in workload.outage.message
         assert workload.endpoint == before.endpoint
 
 

@@ -141,7 +141,7 @@ def test_a_person_who_consents_calls_with_a_client_and_lists_with_the_first_gran
     resolved = resolve(declare(spec), contents(secret({"client": "c"})))
 
     assert resolved.value == Credential(client_secret="c")
-    assert resolved.of_operator.value is None
+    assert resolved.operator_credential.value is None
     assert resolved.oauth is not None
     assert resolved.oauth.first_grant
 
@@ -158,7 +158,7 @@ def test_lists_have_a_credential_of_their_own_where_calls_go_as_a_person() -> No
     resolved = resolve(declare(spec), contents(secret({"client": "c", "lists": "l"})))
 
     assert resolved.value == Credential(client_secret="c")
-    assert resolved.of_operator.value == Credential(headers={"X-Key": "l"})
+    assert resolved.operator_credential.value == Credential(headers={"X-Key": "l"})
     assert resolved.oauth is not None
 
 
@@ -168,7 +168,7 @@ def test_a_key_of_each_person_is_in_no_credential_and_lists_with_the_first_one()
     resolved = resolve(declare(spec), contents())
 
     assert resolved.value == Credential()
-    assert resolved.of_operator.value is None
+    assert resolved.operator_credential.value is None
     assert resolved.oauth is not None
     assert resolved.oauth.first_grant
     assert resolved.oauth.user_key is not None
@@ -185,6 +185,6 @@ def test_a_process_is_listed_with_a_configured_value_in_the_place_of_a_persons_k
 
     resolved = resolve(declare(spec), contents())
 
-    assert resolved.value == resolved.of_operator.value == Credential(env={"DESK_KEY": "of lists"})
+    assert resolved.value == resolved.operator_credential.value == Credential(env={"DESK_KEY": "of lists"})
     assert resolved.oauth is not None
     assert not resolved.oauth.first_grant

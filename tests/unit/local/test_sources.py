@@ -159,7 +159,7 @@ def test_a_server_that_is_removed_beside_one_that_is_refused_is_gone(tmp_path: P
     file.write_text(mcp_json('"a": {"command": "x"}', '"b": {"command": "x"}', UNUSABLE))
     sources = over([file])
     first = scan_sources(sources)
-    assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
+    assert (names(first), [key.name for key in first.contents.refused_servers]) == (["a", "b"], ["bad"])
 
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
     assert names(scan_sources(sources)) == ["a"]
@@ -172,7 +172,7 @@ def test_a_manifest_that_is_removed_beside_one_with_two_problems_is_gone(tmp_pat
     sources = over([file])
     first = scan_sources(sources)
     assert len(first.problems) >= 2
-    assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
+    assert (names(first), [key.name for key in first.contents.refused_servers]) == (["a", "b"], ["bad"])
 
     rewrite(file, server("a") + "---\n" + wrong)
     assert names(scan_sources(sources)) == ["a"]
@@ -186,7 +186,7 @@ def test_a_server_whose_new_entry_is_refused_runs_as_it_was_declared_before(tmp_
     rewrite(file, mcp_json(UNUSABLE))
     scan = scan_sources(sources)
     assert [each.server.spec.command for each in scan.contents.servers.values()] == [["before"]]
-    assert [key.name for key in scan.contents.refused] == ["bad"]
+    assert [key.name for key in scan.contents.refused_servers] == ["bad"]
 
 
 def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_name_what_runs_on(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: 
     assert names(broken) == ["a"]
     assert "not valid JSON" in broken.problems[0].message
     assert {*before.problems} < {*broken.problems}
-    assert [key.name for key in broken.contents.refused] == ["bad"]
+    assert [key.name for key in broken.contents.refused_servers] == ["bad"]
 
 
 def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_an_invalid_server_of_another_file_does_not_blame_the_server_of_its_name
     bad.write_text(mcp_json('"e": {"url": "http://x/mcp", "type": "websocket"}'))
     scan = scan_sources(over([good, bad]))
     assert names(scan) == ["e"]
-    assert scan.contents.refused == {}
+    assert scan.contents.refused_servers == {}
     (problem,) = scan.file_problems
     assert problem.file == str(bad)
     assert problem.message.endswith(f"(the server of this name in {good}:1 runs)")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairlead_gateway.core.long_results import LEAST_TOKENS
-from fairlead_offers.results.result_documents import DEEPEST, contents, document
+from fairlead_offers.results.result_documents import MAX_JSON_DEPTH, contents, document
 from fairlead_offers.results.session_context import DATA, ContextPassage, RetrievedContext
 from fairlead_offers.results.stored_results import Reading, ReadPassages, StoredResult, read
 from fairlead_search.passages import Lines
@@ -19,7 +19,7 @@ from fairlead_search.token_estimate import BYTES_PER_TOKEN
 encode = msgspec.msgpack.Encoder().encode
 
 
-@pytest.mark.parametrize("depth", [DEEPEST - 3, DEEPEST, 990, 5000])
+@pytest.mark.parametrize("depth", [MAX_JSON_DEPTH - 3, MAX_JSON_DEPTH, 990, 5000])
 @pytest.mark.parametrize("as_text", [True, False])
 def test_a_result_that_is_nested_however_deeply_hides_no_other_of_its_session(depth: int, as_text: bool) -> None:
     nested = "[" * depth + '"the keel"' + "]" * depth

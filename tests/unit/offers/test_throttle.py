@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fairlead_offers.workers.process import Overloaded
-from fairlead_offers.workers.throttle import HOLD, LOOK, MAX_WAIT, Throttle
+from fairlead_offers.workers.throttle import CHECK_INTERVAL, HOLD_SECONDS, MAX_WAIT, Throttle
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -64,7 +64,7 @@ async def test_conversions_made_while_nobody_called_delay_no_later_one() -> None
     await start_times(throttle, 50)
     calls.now = 1
     await throttle.turn(COST)
-    assert loop.time() <= APART + LOOK
+    assert loop.time() <= APART + CHECK_INTERVAL
 
 
 async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the_last() -> None:
@@ -75,10 +75,10 @@ async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the
     waiting = asyncio.create_task(throttle.turn(COST))
     await asyncio.sleep(1)
     calls.now = 0
-    await asyncio.sleep(HOLD - 2 * LOOK)
+    await asyncio.sleep(HOLD_SECONDS - 2 * CHECK_INTERVAL)
     assert not waiting.done()
     await waiting
-    assert 1 + HOLD - LOOK <= loop.time() <= 1 + HOLD + LOOK
+    assert 1 + HOLD_SECONDS - CHECK_INTERVAL <= loop.time() <= 1 + HOLD_SECONDS + CHECK_INTERVAL
 
 
 async def test_a_conversion_that_would_wait_too_long_is_refused_and_room_comes_back() -> None:

@@ -81,7 +81,7 @@ PATHS = {
 def test_operations_are_selected_by_id_tag_and_path(include: Any, exclude: Any, selected: list[str]) -> None:
     result = compile_source(document(PATHS), include=include, exclude=exclude)
     assert [tool.name for tool in result.tools] == selected
-    assert result.unselected == 3 - len(selected)
+    assert result.unselected_count == 3 - len(selected)
 
 
 def test_a_selection_changes_no_name() -> None:

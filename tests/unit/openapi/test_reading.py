@@ -88,7 +88,9 @@ def test_swagger_2_is_refused_with_what_to_do() -> None:
 
 def test_the_list_of_documents_of_an_api_server_is_refused_with_what_to_take() -> None:
     message = refusal(b'{"paths": {"apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=A"}}}')
-    assert message.startswith("it is a list of an API server's documents, not one of them: take a group's")
+    assert message.startswith(
+        "it is the list of an API server's documents, not a document: use the document of one group"
+    )
 
 
 @pytest.mark.parametrize(

@@ -287,11 +287,13 @@ def test_a_header_that_the_caller_adds_is_set_by_nothing_else() -> None:
     parameter = OperationParameter(argument="key", name="x-key", location="header")
     operation = Operation(method="GET", path="/p", parameters=(parameter,))
     own = SentCredential(headers={"X-KEY": "old", "Authorization": "Bearer hush"})
-    lines = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", own, added="X-Key").lines
+    lines = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", own, added_header="X-Key").lines
     assert b"mine" not in lines
     assert b"old" not in lines
     assert b"Authorization: Bearer hush\r\n" in lines
-    alone = build_request(operation, arguments_of(b'{"key":"mine"}'), b"/", SentCredential(), added="X-Key").lines
+    alone = build_request(
+        operation, arguments_of(b'{"key":"mine"}'), b"/", SentCredential(), added_header="X-Key"
+    ).lines
     assert b"mine" not in alone
 
 

@@ -51,7 +51,7 @@ def test_the_only_key_of_a_config_map_is_the_document_and_a_named_one_among_seve
         document_key(ConfigMapLocation("a", "m", None), ["x", "y"])
     with pytest.raises(DocumentUnusable, match="the ConfigMap m is empty"):
         document_key(ConfigMapLocation("a", "m", "x"), [])
-    with pytest.raises(DocumentUnusable, match="no key z, but x"):
+    with pytest.raises(DocumentUnusable, match="no key z; it has x"):
         document_key(ConfigMapLocation("a", "m", "z"), ["x"])
 
 

@@ -23,7 +23,7 @@ from fairlead_operator.kube.declared_resources import DeclaredServers
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.drift import CALM_S, DriftRepairs, Writers, WriteTarget
 from fairlead_operator.kube.installationsecret import InstallationSecret
-from fairlead_operator.kube.owned import Owned
+from fairlead_operator.kube.owned import OwnedObjects
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status
@@ -126,7 +126,7 @@ class World:
         self.counted = list[Kind]()
         self.drift = DriftRepairs(self.counted.append)
         self.looks = Looks(lambda: self.owned.apply(DEPLOYMENTS, MANIFEST, "s1"))
-        self.owned = Owned(self.cluster.kube, self.looks.enqueue, [DEPLOYMENTS], self.drift)
+        self.owned = OwnedObjects(self.cluster.kube, self.looks.enqueue, [DEPLOYMENTS], self.drift)
 
     @classmethod
     async def with_deployment(cls) -> World:
@@ -366,14 +366,14 @@ def writers_of(*entries: tuple[str, str, str]) -> Writers:
     ],
 )
 async def test_the_writer_of_a_later_change_is_read_from_managed_fields(writers: Writers, who: str) -> None:
-    assert writers.since("T2") == who
+    assert writers.last_manager_after("T2") == who
 
 
 async def test_a_dispute_is_shown_beside_another_conflict_and_leaves_the_server_ready() -> None:
     good = ConditionVerdict(True, Cause.PROGRAMMED, "fine")
-    disputed = ConditionVerdict(True, Cause.WRITES_UNDONE, "Deployment team/demo is changed by argocd")
+    undone = ConditionVerdict(True, Cause.WRITES_UNDONE, "Deployment team/demo is changed by argocd")
     taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "demo belongs to other/demo")
-    verdicts = Verdicts(good, good, good, good, conflicted=taken, disputed=disputed)
+    verdicts = Verdicts(good, good, good, good, conflicted=taken, undone_writes=undone)
     status = build_status(mcp_server(), verdicts, Facts(), NOW)
     conflicted = status.condition(ConditionType.CONFLICTED)
     ready = status.condition(ConditionType.READY)

@@ -6,7 +6,13 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import FailedGrant, Report
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.oauth.errors import INVALID_CLIENT, UNREACHABLE
-from fairlead_operator.gateways.failed_grants import GRANTED, KEPT_SECONDS, REPLICA_SECONDS, START_SECONDS, FailedGrants
+from fairlead_operator.gateways.failed_grants import (
+    GRANTED,
+    REPLICA_SECONDS,
+    RETENTION_SECONDS,
+    START_SECONDS,
+    FailedGrants,
+)
 from fairlead_operator.ports import ConditionVerdict
 from virtualtime import HandClock
 
@@ -97,7 +103,7 @@ def test_failures_of_a_gateway_that_was_cut_off_count_again_once_it_reports() ->
     ledger.hear("one")
     assert ledger.changed == [BOX]
     assert ledger.verdict().message == "since 10"
-    ledger.clock.now += KEPT_SECONDS
+    ledger.clock.now += RETENTION_SECONDS
     assert ledger.verdict() == GRANTED
     ledger.hear("one")
     assert ledger.verdict() == GRANTED, "gateways that are gone do not pile up"

@@ -58,7 +58,7 @@ def http_refusal(status: int = 401, challenge: bytes | None = BEARER) -> HttpRef
 
 def consent_credential() -> ResolvedCredential:
     oauth = OAuthSettings(grant=USER_CONSENT, first_grant=True, listing_interval_s=600.0)
-    return ResolvedCredential(NO_CREDENTIAL.verdict, oauth=oauth, operator=OperatorCredential())
+    return ResolvedCredential(NO_CREDENTIAL.verdict, oauth=oauth, own_credential=OperatorCredential())
 
 
 def listing(*tools: Any, **members: Any) -> RawListing:

@@ -50,7 +50,7 @@ class Bench:
     async def listing(self, *, again: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             listing = structs.replace(await read_everything(session), protocol_version=self.version)
-        await self.capability_comparisons.compare(KEY, self.endpoint, None, listing, again=again, required=True)
+        await self.capability_comparisons.compare(KEY, self.endpoint, None, listing, is_refresh=again, required=True)
         return self.capability_comparisons.complete(KEY, listing)
 
     def comparisons(self) -> int:

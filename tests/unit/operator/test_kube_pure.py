@@ -10,7 +10,7 @@ from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_kube.client import EXCESS, Json, Kube
+from fairlead_kube.client import EXCESS_MEMBER, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import TOOL_POLICIES
 from fairlead_operator.kube.credentials import (
@@ -19,7 +19,12 @@ from fairlead_operator.kube.credentials import (
     store_key,
     store_names,
 )
-from fairlead_operator.kube.declared_resources import Broken, Declared, DeclaredServers, deny_all_policy
+from fairlead_operator.kube.declared_resources import (
+    BrokenResource,
+    DeclaredResources,
+    DeclaredServers,
+    deny_all_policy,
+)
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, endpoint_of, request_url
@@ -120,12 +125,12 @@ def test_a_server_that_breaks_a_rule_is_broken_and_says_in_which_field() -> None
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
     servers.update({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
     broken = servers.server(ServerKey("team", "demo"))
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, BrokenResource)
     assert "spec.url" in broken.problem
 
 
 def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
+    policies = DeclaredResources(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "strict", "uid": "u", "resourceVersion": "1"}
     for version in ("1", "1", "2"):
         policies.update({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
@@ -159,13 +164,13 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
 
 def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_denies() -> None:
     metadata = {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1", "generation": 2}
-    item = {"metadata": metadata, EXCESS: "more than 50,000 values"}
+    item = {"metadata": metadata, EXCESS_MEMBER: "more than 50,000 values"}
     servers = DeclaredServers(lambda key, before, after: None)
     servers.update(item)
-    policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
+    policies = DeclaredResources(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
     policies.update(item)
     server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken_resources().values()
-    assert isinstance(server, Broken)
+    assert isinstance(server, BrokenResource)
     assert server.problem == policy.problem == "the resource is too large to be read: it has more than 50,000 values"
     (rule,) = deny_all_policy(policy.item).spec.rules
     assert (rule.action, rule.tools) == ("Deny", ["*"])

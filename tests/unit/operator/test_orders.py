@@ -22,7 +22,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.resources import DEPLOYMENTS
 from fairlead_operator.kube.credentials import CredentialStore, shard_name, store_key
 from fairlead_operator.kube.documents import KubeDocuments, config_map_for
-from fairlead_operator.kube.owned import Owned
+from fairlead_operator.kube.owned import OwnedObjects
 
 Json = dict[str, Any]
 KEY = ServerKey("team", "demo")
@@ -59,7 +59,7 @@ def deployment(version: int, **status: int) -> Json:
 async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> None:
     told: list[ServerKey] = []
     api = Api(deployment(9), lambda: owned.stores[DEPLOYMENTS].update(deployment(10, availableReplicas=1)))
-    owned = Owned(api.kube, told.append)
+    owned = OwnedObjects(api.kube, told.append)
     for _ in range(2):
         await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
         seen = owned.last_seen(DEPLOYMENTS, "team", "demo")
@@ -70,7 +70,7 @@ async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> No
 
 async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
     api = Api(deployment(10), lambda: None)
-    owned = Owned(api.kube, lambda key: None)
+    owned = OwnedObjects(api.kube, lambda key: None)
     await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     before = deployment(9)
     before["spec"] = {"replicas": 3}

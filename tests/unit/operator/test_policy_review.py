@@ -52,21 +52,25 @@ def subject(kind: str, name: str | None = None) -> dict[str, Any]:
 
 def test_tools_are_those_that_its_own_rules_allow() -> None:
     review = look(policy("p", allow("*"), deny("put")))
-    assert (review.servers, review.tools, review.unmatched, review.warnings) == (2, 2, (), ())
+    assert (review.servers, review.tools, review.unmatched_rules, review.warnings) == (2, 2, (), ())
 
 
 def test_tools_that_are_not_enabled_count_nowhere() -> None:
-    assert look(policy("p", allow("off"))).unmatched == ("0",)
+    assert look(policy("p", allow("off"))).unmatched_rules == ("0",)
 
 
 def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
     review = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (review.tools, review.unmatched, review.unlisted, review.warnings) == (None, None, None, ())
+    assert (review.tools, review.unmatched_rules, review.unlisted_servers, review.warnings) == (None, None, None, ())
 
 
 def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_tool() -> None:
     review_of_policy = look(policy("p", allow("get"), allow("none")), catalogs=CATALOGS[:1], unlisted=(FILE,))
-    assert (review_of_policy.tools, review_of_policy.unmatched, review_of_policy.unlisted) == (1, ("1",), ("file",))
+    assert (review_of_policy.tools, review_of_policy.unmatched_rules, review_of_policy.unlisted_servers) == (
+        1,
+        ("1",),
+        ("file",),
+    )
     assert review_of_policy.warnings == (), "the rule may match a tool of that server: nobody is warned"
 
 
@@ -78,7 +82,7 @@ def test_a_name_with_the_prefix_of_a_server_is_told_though_another_server_lists_
 
 def test_a_server_that_is_not_selected_is_not_waited_for() -> None:
     review_of_policy = look(policy("p", allow("none"), servers=("web",)), catalogs=CATALOGS[:1])
-    assert (review_of_policy.unmatched, review_of_policy.unlisted) == (("0",), ())
+    assert (review_of_policy.unmatched_rules, review_of_policy.unlisted_servers) == (("0",), ())
 
 
 FAULTS: dict[str, tuple[Policy, str, str]] = {
@@ -177,12 +181,12 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "it denies": (
         policy("p"),
         policy("q", deny("put")),
-        "that policy denies web/put, which this policy allows: denied",
+        "that policy denies web/put, which this policy allows: calls are denied",
     ),
     "this denies": (
         policy("p", deny("put")),
         policy("q"),
-        "that policy allows web/put, which this policy denies: denied",
+        "that policy allows web/put, which this policy denies: calls are denied",
     ),
     "both deny": (policy("p", deny("put")), policy("q", deny("put")), None),
     "same": (policy("p"), policy("q"), None),

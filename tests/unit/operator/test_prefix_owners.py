@@ -41,7 +41,7 @@ class Clocks:
         self.monotonic += seconds
 
     def prefixes(self, *owners: PrefixOwner, changed: Callable[[], None] = lambda: None) -> Prefixes:
-        prefixes = Prefixes("name", DAY, changed=changed, now=lambda: self.at, monotonic=lambda: self.monotonic)
+        prefixes = Prefixes("name", DAY, on_change=changed, now=lambda: self.at, monotonic=lambda: self.monotonic)
         prefixes.restore(owners)
         prefixes.end_start_phase()
         return prefixes

@@ -223,14 +223,14 @@ def test_a_value_that_may_not_be_used_is_refused_and_never_quoted(
 
 
 def test_the_operator_presents_a_client_whose_hash_follows_secret_and_settings() -> None:
-    first = present_client(own(), secret()).of_operator
+    first = present_client(own(), secret()).operator_credential
 
     assert isinstance(first.value, TokenCredential)
     assert (first.value.client_secret, first.value.oauth.grant) == ("s3cret", CLIENT_CREDENTIALS)
     assert "s3cret" not in repr(first)
-    assert present_client(own(), secret()).of_operator.hash == first.hash
-    assert present_client(own(), secret(version="2")).of_operator.hash != first.hash
-    assert present_client(own(scopes=["more"]), secret()).of_operator.hash != first.hash
+    assert present_client(own(), secret()).operator_credential.hash == first.hash
+    assert present_client(own(), secret(version="2")).operator_credential.hash != first.hash
+    assert present_client(own(scopes=["more"]), secret()).operator_credential.hash != first.hash
 
 
 def test_settings_of_a_key_have_all_that_the_spec_says() -> None:

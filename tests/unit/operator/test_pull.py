@@ -61,6 +61,6 @@ async def test_a_gateway_that_hangs_and_one_that_refuses_keep_no_other_waiting()
     assert {report.replica for report in heard} == {"answers"}
     assert rows == [1, 2, 3, 4, 5], "each failure in a row counts towards the next pause"
     assert replicas.pulls["hangs"] == 1
-    assert puller.reached == {"answers": True, "refuses": False}
+    assert puller.is_reached == {"answers": True, "refuses": False}
     task.cancel()
     await asyncio.wait([task])

@@ -268,7 +268,7 @@ async def test_a_server_that_comes_back_is_asked_at_once_and_so_is_one_that_was_
     script = bench.declare("demo", "a", image={"name": "demo:1"})
     async with bench.running() as controller:
         for workload in (
-            replace(RUNS, down=ConditionVerdict(False, Cause.UNREACHABLE, "no pod")),
+            replace(RUNS, outage=ConditionVerdict(False, Cause.UNREACHABLE, "no pod")),
             RUNS,
             replace(RUNS, revision="2"),
         ):
@@ -424,7 +424,7 @@ async def test_the_rules_are_published_once_and_restored_when_disturbed() -> Non
     async with bench.running() as controller:
         assert RULES_NAME in bench.documents.blobs
         writes = bench.documents.writes
-        controller.rules_wanted.set()
+        controller.rules_outdated.set()
         await asyncio.sleep(1)
         assert bench.documents.writes == writes
         bench.documents.blobs.clear()
@@ -443,7 +443,7 @@ async def test_a_tool_whose_floor_is_an_unknown_tier_is_told_and_served_until_th
         assert (partly.status, partly.reason, "(a: slow)" in partly.message) == ("True", "InvalidRef", True)
         assert await bench.catalog() is not None
         bench.declarations.tier_list.append(LatencyTier.model_validate({"metadata": {"name": "slow"}, "spec": {}}))
-        controller.rules_wanted.set()
+        controller.rules_outdated.set()
         await asyncio.sleep(5)
         assert bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID) is None
 

@@ -285,7 +285,7 @@ def test_a_deployments_status_is_judged(
 
 REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
 NOT_PULLED = Symptom(Cause.IMAGE_PULL_FAILED, "demo:9 cannot be pulled")
-INSTALLING = Symptom(Cause.INSTALLING, "the package is being installed", hopeless=False)
+INSTALLING = Symptom(Cause.INSTALLING, "the package is being installed", needs_change=False)
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "propertyNames": {"propertyNames": {"enum": ["a", "b", "c"]}},
 }
 PLANS: dict[str, ArgumentPlan] = {
-    "renamed": ArgumentPlan(renamed={"a": "first", "c": "count"}),
-    "swapped": ArgumentPlan(renamed={"a": "b", "b": "a"}),
+    "renamed": ArgumentPlan(client_names={"a": "first", "c": "count"}),
+    "swapped": ArgumentPlan(client_names={"a": "b", "b": "a"}),
     "value": ArgumentPlan(hidden=frozenset({"a"}), values={"a": "x"}),
-    "other value": ArgumentPlan(hidden=frozenset({"a"}), values={"a": "y"}, renamed={"b": "a"}),
-    "hidden": ArgumentPlan(hidden=frozenset({"b"}), renamed={"a": "first"}),
+    "other value": ArgumentPlan(hidden=frozenset({"a"}), values={"a": "y"}, client_names={"b": "a"}),
+    "hidden": ArgumentPlan(hidden=frozenset({"b"}), client_names={"a": "first"}),
 }
 
 
@@ -72,7 +72,7 @@ def call_shape(plan: ArgumentPlan) -> ToolCallShape:
     return ToolCallShape(
         ToolShape(
             definition=Raw(b"{}"),
-            arguments={new: old for old, new in plan.renamed.items()},
+            arguments={new: old for old, new in plan.client_names.items()},
             hidden=tuple(plan.hidden),
             values=dict(plan.values),
             defaults=dict(plan.defaults),
@@ -126,7 +126,7 @@ def test_nested_values_keep_their_names_also_where_they_refer_to_the_root() -> N
         "like": {"$ref": "#/properties/a"},
         "nested": {"type": "object", "properties": {"a": STRING}, "required": ["a"]},
     }
-    shaped = ShapedSchema(root, ArgumentPlan(renamed={"a": "first"})).schema
+    shaped = ShapedSchema(root, ArgumentPlan(client_names={"a": "first"})).schema
     valid = jsonschema_rs.validator_for(shaped).is_valid
     assert valid({"first": "x", "children": [{"a": "y", "children": [{"a": "z"}]}], "nested": {"a": "n"}, "like": "l"})
     assert not valid({"first": "x", "children": [{"first": "y"}]})
@@ -140,7 +140,7 @@ def test_a_definition_that_nested_values_use_too_stays_as_it_is_for_them() -> No
         "$ref": "#/$defs/Node",
         "$defs": {"Node": {"properties": {"a": STRING, "next": {"$ref": "#/$defs/Node"}}, "required": ["a"]}},
     }
-    shaped = ShapedSchema({"type": "object", **part}, ArgumentPlan(renamed={"a": "first"})).schema
+    shaped = ShapedSchema({"type": "object", **part}, ArgumentPlan(client_names={"a": "first"})).schema
     valid = jsonschema_rs.validator_for(shaped).is_valid
     assert valid({"first": "x", "next": {"a": "y"}})
     assert not valid({"first": "x", "next": {"first": "y"}})
@@ -149,7 +149,7 @@ def test_a_definition_that_nested_values_use_too_stays_as_it_is_for_them() -> No
 def test_descriptions_and_defaults_are_shown_and_the_rest_of_an_argument_stays() -> None:
     root = whole({"required": ["a", "c"]})
     root["properties"] = {**PROPERTIES, "c": {"type": "integer", "x-mcp-header": "Count", "description": "old"}}
-    plan = ArgumentPlan(renamed={"c": "count"}, descriptions={"c": "How many"}, defaults={"c": 5})
+    plan = ArgumentPlan(client_names={"c": "count"}, descriptions={"c": "How many"}, defaults={"c": 5})
     shaped = ShapedSchema(root, plan).schema
     assert shaped["properties"]["count"] == {
         "type": "integer",
@@ -170,12 +170,16 @@ def test_descriptions_and_defaults_are_shown_and_the_rest_of_an_argument_stays()
         ),
         ({}, ArgumentPlan(hidden=frozenset("c"), values={"c": "x"}), "the value of the argument 'c' does not match"),
         ({}, ArgumentPlan(defaults={"c": "x"}), "the default of the argument 'c' does not match"),
-        ({}, ArgumentPlan(renamed={"a": "b"}), "the arguments 'a' and 'b' would both be called 'b'"),
-        ({"patternProperties": {"^a": {}}}, ArgumentPlan(renamed={"a": "first"}), "by the pattern '^a'"),
-        ({"propertyNames": {"pattern": "^.$"}}, ArgumentPlan(renamed={"a": "first"}), "propertyNames"),
-        ({"enum": [{"a": "x"}]}, ArgumentPlan(renamed={"a": "first"}), "uses enum"),
-        ({"$ref": "https://example.com/s"}, ArgumentPlan(renamed={"a": "first"}), "refers to https://example.com/s"),
-        ({"$ref": "#/$defs/gone"}, ArgumentPlan(renamed={"a": "first"}), "refers to #/$defs/gone, which"),
+        ({}, ArgumentPlan(client_names={"a": "b"}), "the arguments 'a' and 'b' would both be called 'b'"),
+        ({"patternProperties": {"^a": {}}}, ArgumentPlan(client_names={"a": "first"}), "by the pattern '^a'"),
+        ({"propertyNames": {"pattern": "^.$"}}, ArgumentPlan(client_names={"a": "first"}), "propertyNames"),
+        ({"enum": [{"a": "x"}]}, ArgumentPlan(client_names={"a": "first"}), "uses enum"),
+        (
+            {"$ref": "https://example.com/s"},
+            ArgumentPlan(client_names={"a": "first"}),
+            "refers to https://example.com/s",
+        ),
+        ({"$ref": "#/$defs/gone"}, ArgumentPlan(client_names={"a": "first"}), "refers to #/$defs/gone, which"),
     ],
 )
 def test_a_schema_that_cannot_be_shaped_is_refused_with_the_reason(
@@ -188,6 +192,6 @@ def test_a_schema_that_cannot_be_shaped_is_refused_with_the_reason(
 
 def test_examples_of_arguments_have_the_clients_names() -> None:
     part = {"examples": [{"a": "x", "b": "y"}], "default": {"a": "z"}}
-    plan = ArgumentPlan(renamed={"a": "first"}, hidden=frozenset("b"))
+    plan = ArgumentPlan(client_names={"a": "first"}, hidden=frozenset("b"))
     shaped = ShapedSchema(whole(part), plan).schema
     assert (shaped["examples"], shaped["default"]) == ([{"first": "x"}], {"first": "z"})

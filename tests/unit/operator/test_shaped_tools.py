@@ -163,7 +163,7 @@ def test_of_two_tools_with_one_new_name_the_first_by_name_is_kept() -> None:
 def test_a_described_argument_that_the_tool_lacks_is_only_noted() -> None:
     catalog, remarks = build_shaped({"arguments": {"gone": {"description": "d"}, "q": {"description": "What"}}})
     assert len(catalog.tools) == 1
-    assert remarks.notes == ("tool 'search_v2': spec.tools describes arguments that it may not have: gone",)
+    assert remarks.notes == ("tool 'search_v2': spec.tools describes arguments that the tool seems to lack: gone",)
 
 
 def test_probes_send_the_values_of_every_call() -> None:

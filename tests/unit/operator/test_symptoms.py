@@ -189,7 +189,7 @@ def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_cloc
     clock[0] += timedelta(hours=1, seconds=7)
     late = pods.symptom(key)
     assert late is not None
-    assert (late.cause, late.hopeless, pods.seconds_until_fault(key)) == ("Silent", False, None)
+    assert (late.cause, late.needs_change, pods.seconds_until_fault(key)) == ("Silent", False, None)
 
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -254,7 +254,7 @@ def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds
     assert (early.symptom(DEMO), early.seconds_until_fault(DEMO)) == (None, 7.0)
     late = pods_with(seen, told, seconds=13).symptom(DEMO)
     assert late is not None
-    assert (late.cause, late.hopeless) == (cause, False)
+    assert (late.cause, late.needs_change) == (cause, False)
     assert words in late.message
 
 

@@ -22,7 +22,7 @@ pytest.importorskip("numpy", reason="numpy of the extra `search` is not installe
 import numpy as np  # after the skip, as everything that needs numpy
 
 from examples import examples
-from fairlead_search.index_interfaces import LEAST_SWEPT
+from fairlead_search.index_interfaces import MIN_SWEPT_VECTORS
 from fairlead_search.vectors import VectorStore, decode, encode
 
 EAST = encode([1, 0])
@@ -134,7 +134,7 @@ def bag(text: str) -> bytes:
 def test_vectors_of_no_catalog_go_when_they_are_the_most() -> None:
     memory = VectorPlace(MEMORY, Path())
     memory.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
-    assert memory.put(dict.fromkeys(map(str, range(LEAST_SWEPT - 2)), EAST)) == LEAST_SWEPT
+    assert memory.put(dict.fromkeys(map(str, range(MIN_SWEPT_VECTORS - 2)), EAST)) == MIN_SWEPT_VECTORS
     assert memory.put({"e": EAST}) == 2
     assert memory.keys("zebra", NORTH)[0] == "b"
 

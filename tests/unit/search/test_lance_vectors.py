@@ -82,7 +82,9 @@ def test_a_vector_that_is_there_is_not_written_again(vectors: LanceVectors) -> N
 
 
 def test_another_process_is_refused_and_told_which_one_has_the_folder(vectors: LanceVectors) -> None:
-    program = f"from fairlead_search.lance_vectors import LanceVectors; LanceVectors({vectors.folder!r}, patience=0.0)"
+    program = (
+        f"from fairlead_search.lance_vectors import LanceVectors; LanceVectors({vectors.folder!r}, lock_timeout_s=0.0)"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "is in use by another process" in ended.stderr
@@ -177,7 +179,7 @@ def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
 def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path) -> None:
     from fairlead_search.lance_index import LanceBackend
 
-    backend = LanceBackend(str(tmp_path), most=4)
+    backend = LanceBackend(str(tmp_path), max_rows=4)
     index = backend.index([IndexedTool("a", "send_mail", "s"), IndexedTool("b", "list_files", "s")])
 
     def count_after(**vectors: bytes) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_search import bm25_index as index_module
-from fairlead_search.bm25_index import MANY, Bm25Index, scores_of
+from fairlead_search.bm25_index import MIN_NUMPY_TOOLS, Bm25Index, scores_of
 from fairlead_search.indexed_tool import IndexedTool
 from fairlead_search.term_scores import DictScores, TermTable
 
@@ -53,7 +53,7 @@ def test_tools_with_equal_scores_are_in_the_order_of_their_keys_also_where_the_l
 
 
 def test_many_tools_are_ranked_by_arrays_where_numpy_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {"a": Counter(["mail"]), **{str(n): Counter(["file"]) for n in range(MANY - 2)}}
+    few = {"a": Counter(["mail"]), **{str(n): Counter(["file"]) for n in range(MIN_NUMPY_TOOLS - 2)}}
     counts = {**few, "b": Counter(["file"])}
     assert isinstance(scores_of(table(counts)), ArrayScores)
     assert isinstance(scores_of(table(few)), DictScores)

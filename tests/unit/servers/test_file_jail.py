@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fairlead_servers.file_io.jail import FileRefused, FolderQuota, Jail
 
 LARGE = FolderQuota(file_bytes=1000, total_bytes=10_000, files=100)
 
@@ -21,7 +21,7 @@ def names(folder: Path) -> list[str]:
 
 
 def refusal_of(jail: Jail, path: str, content: bytes | None = None) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(FileRefused) as caught:
         jail.read(path) if content is None else jail.write(path, content)
     return str(caught.value)
 
@@ -128,7 +128,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_written_to_leads_nowhere_else(
             try:
                 jail.write("d/x", b"x")
                 written += 1
-            except Refused:
+            except FileRefused:
                 continue
     finally:
         done.set()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is remo
 async def test_a_subscription_ends_with_its_connection_and_makes_room_for_another() -> None:
     bus = InMemorySubscriptionBus()
     server = MCPServer("music", subscriptions=bus)
-    subscriptions = LegacySubscriptions(bus, frozenset({STATE}), most=1)
+    subscriptions = LegacySubscriptions(bus, frozenset({STATE}), max_subscribers=1)
     subscriptions.serve_on(server)
     heard = anyio.Event()
 

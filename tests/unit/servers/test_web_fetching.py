@@ -15,7 +15,7 @@ from fairlead_servers.fetching import Fetcher, FetchFailed
 from fairlead_servers.limited_process import ProcessSlots
 from fairlead_servers.page import Page
 from fairlead_servers.web_search.index import FileIndex
-from fairlead_servers.web_search.page_text import Unreadable, readable, shorten
+from fairlead_servers.web_search.page_text import PageUnreadable, extract_text, shorten
 from fairlead_servers.web_search.reading import extract_in_child
 
 ANSWERS: Mapping[str, bytes] = {
@@ -148,7 +148,7 @@ def page(body: str | bytes, kind: str = "text/html", charset: str | None = None,
 
 def test_a_page_is_read_without_its_menus_and_scripts() -> None:
     story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
-    title, text = readable(
+    title, text = extract_text(
         page(
             f"<html><head><title>Ships</title><script>alert(1)</script></head><body><nav><a href=/>Home</a></nav>"
             f"<article><h1>Ships</h1><p>{story}</p></article><footer>Imprint</footer></body></html>"
@@ -161,11 +161,11 @@ def test_a_page_is_read_without_its_menus_and_scripts() -> None:
 
 
 def test_pages_without_text_are_refused_and_plain_text_is_as_it_is() -> None:
-    assert readable(page("a  b\n<c>", "text/plain")) == ("", "a  b\n<c>")
-    with pytest.raises(Unreadable, match="image/png, which has no readable text"):
-        readable(page("x", "image/png"))
-    with pytest.raises(Unreadable, match="has no readable text"):
-        readable(page("<html><body><script>x</script></body></html>"))
+    assert extract_text(page("a  b\n<c>", "text/plain")) == ("", "a  b\n<c>")
+    with pytest.raises(PageUnreadable, match="image/png, which has no readable text"):
+        extract_text(page("x", "image/png"))
+    with pytest.raises(PageUnreadable, match="has no readable text"):
+        extract_text(page("<html><body><script>x</script></body></html>"))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_pages_without_text_are_refused_and_plain_text_is_as_it_is() -> None:
     ],
 )
 def test_a_page_is_decoded_by_the_encodings_of_the_web(body: bytes, kind: str, charset: str | None, text: str) -> None:
-    assert text in readable(page(body, kind, charset))[1]
+    assert text in extract_text(page(body, kind, charset))[1]
 
 
 @pytest.mark.parametrize(
@@ -191,15 +191,15 @@ def test_a_page_is_decoded_by_the_encodings_of_the_web(body: bytes, kind: str, c
     ["unicode_escape", "raw_unicode_escape", "punycode", "idna", "utf_7", "utf-7", "rot13", "hex", "zlib", "undefined"],
 )
 def test_a_codec_of_python_is_not_an_encoding_of_the_web(charset: str) -> None:
-    assert readable(page(r"\x41+AGE-b", "text/plain", charset)) == ("", r"\x41+AGE-b")
+    assert extract_text(page(r"\x41+AGE-b", "text/plain", charset)) == ("", r"\x41+AGE-b")
 
 
 def test_a_page_that_is_cut_within_a_character_is_still_utf_8() -> None:
-    assert readable(page("größer".encode()[:5], "text/plain", cut=True)) == ("", "grö\N{REPLACEMENT CHARACTER}")
+    assert extract_text(page("größer".encode()[:5], "text/plain", cut=True)) == ("", "grö\N{REPLACEMENT CHARACTER}")
     declared = (
         b"<html><head><meta http-equiv=Content-Type content='text/html; charset=windows-1251'></head><body><article>"
     )
-    assert "мир" in readable(page(declared + ("мир " * 100).encode("windows-1251")))[1]
+    assert "мир" in extract_text(page(declared + ("мир " * 100).encode("windows-1251")))[1]
 
 
 async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
@@ -208,9 +208,9 @@ async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
     async with ProcessSlots(wait_s=60).slot() as slot:
         assert await extract_in_child(page(html), slot, 100_000, 60) == ("", story, False)
         assert await extract_in_child(page(html), slot, 45, 60) == ("", story[:43], True)
-        with pytest.raises(Unreadable, match="has no readable text"):
+        with pytest.raises(PageUnreadable, match="has no readable text"):
             await extract_in_child(page("<html></html>"), slot, 100, 60)
-        with pytest.raises(Unreadable, match=r"cannot be read: its reader takes longer than 0\.5 s"):
+        with pytest.raises(PageUnreadable, match=r"cannot be read: its reader takes longer than 0\.5 s"):
             await extract_in_child(page("x<br>" * 400_000), slot, 100, 0.5)
 
 

@@ -406,7 +406,7 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
     ("plan", "cause"),
     [
         (ProbePlan(policy="Never"), Cause.CALIBRATION_DISABLED),
-        (ProbePlan(refused=("odd",)), Cause.NOTHING_TO_PROBE),
+        (ProbePlan(tools_without_arguments=("odd",)), Cause.NOTHING_TO_PROBE),
         (ProbePlan(lacks_user_token=True), Cause.NOTHING_TO_PROBE),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it
     figures.decide(0.0)
     publish(figures, 0.0)
     figures.add_samples(ROPE, calls(30, 530.0, at=1.0), 1.0)
-    assert [move.after for move in figures.decide(1.0)] == [("deep",)]
+    assert [move.tiers_after for move in figures.decide(1.0)] == [("deep",)]
     (state,) = publish(figures, 1.0)
     (rope,) = state.servers[0].tools
     assert rope.quantiles is not None
@@ -162,7 +162,7 @@ def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
     publish(figures, 0.0)
     figures.add_samples(ROPE, calls(5, 900.0, at=1.0), 1.0)
     (move,) = figures.decide(1.0)
-    assert (move.tool, move.before, move.after) == (ROPE, ("fast", "deep"), ("deep",))
+    assert (move.tool, move.tiers_before, move.tiers_after) == (ROPE, ("fast", "deep"), ("deep",))
     (state,) = publish(figures, 1.0)
     assert state.servers[0].tools[0].tiers == ("deep",)
     assert "late=5/5" in state.servers[0].tools[0].hidden["fast"]
@@ -218,10 +218,10 @@ def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
     assert [state.tiers for state in figures.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
     figures.take_catalog(catalog(tools=("rope", "tar"), estimated=50), 1.0)
     (move,) = figures.decide(1.0)
-    assert (move.tool, move.after) == (tar, ("fast", "deep"))
+    assert (move.tool, move.tiers_after) == (tar, ("fast", "deep"))
     figures.take_catalog(catalog(tools=("rope", "tar"), estimated=900), 2.0)
     (move,) = figures.decide(2.0)
-    assert (move.tool, move.after) == (tar, ("deep",))
+    assert (move.tool, move.tiers_after) == (tar, ("deep",))
     assert "left the fast tier: it declares 900 ms, and the tier allows 500 ms" in move.sentence
 
 
@@ -248,7 +248,7 @@ def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> Non
     again = restart(state, 1000.0)
     assert [again.decide(now) for now in (1000.0, 1001.0, 1029.0)] == [[], [], []]
     (move,) = again.decide(1030.0)
-    assert (move.tool, move.after) == (ROPE, ("fast", "deep"))
+    assert (move.tool, move.tiers_after) == (ROPE, ("fast", "deep"))
 
 
 def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None:
@@ -272,7 +272,7 @@ def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
     new = Tier(name="new", max_latency_ms=400)
     figures.use_tiers((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
     (move,) = figures.decide(1.0)
-    assert (move.before, move.after) == (("fast", "new", "deep"), ("new", "deep"))
+    assert (move.tiers_before, move.tiers_after) == (("fast", "new", "deep"), ("new", "deep"))
     (state,) = publish(figures, 1.0)
     assert state.servers[0].tools[0].tiers == ("new", "deep")
 
