@@ -31,7 +31,7 @@ from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
-from fairlead_gateway.yielding import in_turns, let_go
+from fairlead_gateway.yielding import free_in_turns, in_turns
 from fairlead_tools.validation.schema_cache import ToolCheck
 
 log = logging.getLogger("fairlead_gateway")
@@ -88,7 +88,7 @@ class Activation:
 
     async def free_replaced(self) -> None:
         """Free the memory of replaced selections."""
-        await let_go(self._replaced_selections)
+        await free_in_turns(self._replaced_selections)
 
     def _select_in_slices(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
         reaches = yield from table_in_slices(
@@ -144,7 +144,7 @@ class Activation:
 
     def _set_tier_limits(self, tiers: Collection[Tier]) -> None:
         self._outbox.samples.set_late_ms(fastest_limit(tiers))
-        self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
+        self._shared.metrics.set_tiers({tier.name: tier.max_latency_ms for tier in tiers})
 
 
 def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream | None:

@@ -176,7 +176,7 @@ def _snapshot_store(
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
         environment=installation.environment,
-        replaced=activation.free_replaced,
+        on_replaced=activation.free_replaced,
         heap=shared.heap,
     )
 

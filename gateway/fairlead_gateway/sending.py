@@ -191,5 +191,5 @@ class CompletedRequest:
         """No-op, as the request is completed."""
 
 
-ANSWERED = CompletedRequest()
+NO_OP_PENDING = CompletedRequest()
 """A `Pending` whose `cancel` does nothing."""

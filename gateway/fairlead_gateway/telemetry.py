@@ -71,7 +71,7 @@ class Histogram:
         self.buckets[_bucket_of(nanoseconds)] += 1
         self.total += nanoseconds
 
-    def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
         """Store a span as the exemplar of its duration's bucket."""
         index = _bucket_of(nanoseconds)
         self.exemplars[index] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
@@ -112,10 +112,10 @@ class Recorder(ports.CallRecorder):
         series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
         series.observe(nanoseconds)
 
-    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
         series = self._errors.get(error_type) if error_type else self._ok
         if series is not None:
-            series.exemplify(nanoseconds, trace_id, span_id)
+            series.set_exemplar(nanoseconds, trace_id, span_id)
 
     def _open(self, error_type: str) -> Histogram:
         series, has_labels = self._metrics.series(self._method, self._tool, self._server, error_type)
@@ -187,8 +187,8 @@ class MetricsRegistry:
         other = (method, OTHER, OTHER, error_type)
         return self._series.setdefault(other, Histogram()), False
 
-    def budgets(self, limits: Mapping[str, int | None]) -> None:
-        """Set the tiers, with their limits in milliseconds; counts of existing tiers are kept."""
+    def set_tiers(self, limits: Mapping[str, int | None]) -> None:
+        """Set the tiers, with their limits in milliseconds. Existing tiers continue their counts."""
         waits = {}
         for tier in sorted(limits)[:MAX_TIERS]:
             limit_ms = limits[tier]
@@ -204,16 +204,16 @@ class MetricsRegistry:
             if nanoseconds > wait.limit_ns:
                 wait.breaches += 1
 
-    def exemplify_wait(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
+    def set_wait_exemplar(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
         """Store a span as the exemplar of waits of that duration in a tier."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:
-            wait.series.exemplify(nanoseconds, trace_id, span_id)
+            wait.series.set_exemplar(nanoseconds, trace_id, span_id)
 
     def reject(self, status: int) -> None:
         self.rejected[status] = self.rejected.get(status, 0) + 1
 
-    def limit(self, scope: str) -> None:
+    def count_limit(self, scope: str) -> None:
         self.limited[scope] = self.limited.get(scope, 0) + 1
 
     def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Histogram]]:

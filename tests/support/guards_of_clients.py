@@ -308,7 +308,7 @@ FRAMING = (
     Guard(
         "trailers that cost more than they are long",
         f"{GATEWAY}.endpoint.reader",
-        (_NO_BOUND, _NO_TRAILER, ("if self._number > MAX_FIELDS:", "if False:")),
+        (_NO_BOUND, _NO_TRAILER, ("if self._field_count > MAX_FIELDS:", "if False:")),
         "tests/fuzz/test_costs.py::test_floods_that_become_no_request_cost_next_to_nothing",
         "of trailers",
     ),
@@ -361,9 +361,9 @@ SMUGGLING = (
         f"{GATEWAY}.endpoint.reader",
         (
             (
-                "        self._reading: HttpExchange | None = None\n",
+                "        self._exchange: HttpExchange | None = None\n",
                 (
-                    "        self._reading = None\n"
+                    "        self._exchange = None\n"
                     "        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n"
                 ),
             ),

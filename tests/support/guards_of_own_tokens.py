@@ -15,7 +15,7 @@ OWN_TOKENS = (
     Guard(
         "a token for one server at the endpoint of all",
         f"{GATEWAY}.endpoint.mcp_endpoint",
-        (("if identity.resource and (refused :=", "if identity.kind is None and (refused :="),),
+        (("if identity.resource and (refusal :=", "if identity.kind is None and (refusal :="),),
         f"{_DOORS}::test_a_token_for_a_server_opens_the_endpoint_of_that_server_alone",
         "('/mcp', 200)",
     ),

@@ -110,7 +110,7 @@ SHARES = (
     Guard(
         "an agent whose searches have everybody else's refused",
         f"{GATEWAY}.limits.fair_rotation",
-        (("last = self._waiting.give_way(agent)", "last = None"),),
+        (("evicted_waiter = self._waiting.give_way(agent)", "evicted_waiter = None"),),
         "tests/component/rest/test_shares_of_work.py::"
         "test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
         "TimeoutError",

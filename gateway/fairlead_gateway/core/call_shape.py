@@ -23,7 +23,7 @@ class CallShape(Protocol):
     """Arguments that the server also gets as headers (`Mcp-Param-*`), by the server's names."""
     selection: ResultSelection | None
     """The part of results that clients get; None for whole results."""
-    lacking: str | None
+    missing_secret: str | None
     """An argument whose secret value the gateway does not have, which is why calls are refused; None if all values are
     known.
     """

@@ -113,7 +113,7 @@ class CallRecorder:
         """Count one operation. `error_type` is one of a fixed set, or empty for a success."""
         raise NotImplementedError
 
-    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
         """Store a span as the exemplar of the histogram bucket of its duration; ids are hexadecimal."""
         raise NotImplementedError
 

@@ -189,7 +189,7 @@ def classify(
     `headers` are the headers in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request
     whose headers are equal to those of an earlier request.
     """
-    rejection = None if acceptable else _unacceptable(headers)
+    rejection = None if acceptable else _check_headers(headers)
     if rejection is not None:
         return rejection
     try:
@@ -201,10 +201,10 @@ def classify(
     except msgspec.ValidationError:
         return _classify_response(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        mended = mend(body)
-        if mended is not None:
-            return classify(headers, mended, acceptable=True)
-        return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
+        mended_body = mend(body)
+        if mended_body is not None:
+            return classify(headers, mended_body, acceptable=True)
+        return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_error_text(error)}")
     raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
     ident = None if raw_id is UNSET else jsonrpc.copy_raw(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
@@ -304,7 +304,7 @@ def _read_meta(raw: bytes) -> RequestMeta:
 
 
 def _misread_meta(raw: bytes, meta: RawObject) -> str:
-    """Error message about a `_meta` that servers might parse differently than the gateway; empty if the `_meta` is
+    """Error message about a `_meta` that servers might parse differently from the gateway; empty if the `_meta` is
     unambiguous.
 
     The check is needed because `_meta` is forwarded to servers byte for byte.
@@ -367,7 +367,7 @@ def extension_not_declared(extension: str, ident: bytes) -> Rejection:
     return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
 
 
-def _unacceptable(headers: Headers) -> Rejection | None:
+def _check_headers(headers: Headers) -> Rejection | None:
     """Rejection of a request by its `Accept` or `Content-Type`; None if both are valid (MCP 2025-11-25 and 2026-07-28,
     Transports, "Sending Messages").
     """
@@ -375,8 +375,8 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
         message = "Not Acceptable: Accept must allow application/json, and text/event-stream if the answer is a stream"
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
-    kind = headers.get(b"content-type", b"")
-    if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
+    media_type = headers.get(b"content-type", b"")
+    if media_type != _JSON and media_type.partition(b";")[0].strip().lower() != _JSON:
         return Rejection(400, jsonrpc.INVALID_REQUEST, "Content-Type must be application/json")
     return None
 
@@ -394,8 +394,8 @@ def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, in
         return Rejection(
             403, jsonrpc.INVALID_REQUEST, "The header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
         )
-    looped = via.explain_refusal(headers[b"via"], installation) if b"via" in headers else None
-    return None if looped is None else Rejection(508, jsonrpc.INVALID_REQUEST, looped)
+    loop_message = via.explain_refusal(headers[b"via"], installation) if b"via" in headers else None
+    return None if loop_message is None else Rejection(508, jsonrpc.INVALID_REQUEST, loop_message)
 
 
 def prefers_streams(headers: Headers) -> bool:
@@ -469,5 +469,5 @@ def _mismatch(message: str, ident: bytes) -> Rejection:
     return Rejection(400, jsonrpc.HEADER_MISMATCH, message, ident)
 
 
-def _brief(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)

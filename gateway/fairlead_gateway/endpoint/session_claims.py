@@ -37,7 +37,7 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
     return request
 
 
-def claim_session_of_unanswered(
+def claim_session_of_message(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
     """Check the session of a notification or response, by the rules of `claim_session`."""

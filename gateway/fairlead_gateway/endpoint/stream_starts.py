@@ -28,7 +28,7 @@ class DeferredStream(Protocol):
 class StreamStarts:
     """Exchanges whose event streams have not begun, with the timer that begins them."""
 
-    __slots__ = ("_after_s", "_older", "_ticking", "_younger")
+    __slots__ = ("_after_s", "_older", "_timer_is_set", "_younger")
 
     def __init__(self, after_s: float = BEGIN_AFTER_S) -> None:
         self._after_s = after_s
@@ -36,7 +36,7 @@ class StreamStarts:
         """Exchanges added since the timer last fired."""
         self._older: set[DeferredStream] = set()
         """Exchanges added earlier, whose streams begin when the timer fires next. It fires every half of `after_s`."""
-        self._ticking = False
+        self._timer_is_set = False
         """Whether the timer is set."""
 
     def __len__(self) -> int:
@@ -46,8 +46,8 @@ class StreamStarts:
         """Add an exchange. Returns the set from which the exchange has to remove itself if its stream begins or ends
         earlier."""
         self._younger.add(exchange)
-        if not self._ticking:
-            self._ticking = True
+        if not self._timer_is_set:
+            self._timer_is_set = True
             self._tick_later()
         return self._younger
 
@@ -65,4 +65,4 @@ class StreamStarts:
         if self._older:
             self._tick_later()
         else:
-            self._ticking = False
+            self._timer_is_set = False

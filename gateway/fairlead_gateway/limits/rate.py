@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.limits.limiter import DayAccount
 
 MINUTE: Final = 60.0
-_EXACT: Final = 1e-9
+_TOLERANCE: Final = 1e-9
 """Tolerance in seconds for rounding errors of floating-point sums."""
 
 
@@ -66,9 +66,9 @@ class Rate:
         admitted."""
         until = self._until
         until = (until if until > now else now) + self.step
-        early = until - now - self.room
-        if early > _EXACT:
-            return early
+        excess = until - now - self.room
+        if excess > _TOLERANCE:
+            return excess
         sharing = self._sharing
         if sharing is not None:
             if sharing.blocked:

@@ -56,9 +56,9 @@ def instructions_of(
     `denied_servers`. Control characters of the servers in `escaped_servers` are escaped. None if no server has
     instructions.
     """
-    instructing = [server for server in endpoint.servers if server.catalog.instructions]
-    if endpoint.single_server or not instructing:
-        return _instructions_of(instructing[0], escaped_servers) if instructing else None
+    servers_with_instructions = [server for server in endpoint.servers if server.catalog.instructions]
+    if endpoint.single_server or not servers_with_instructions:
+        return _instructions_of(servers_with_instructions[0], escaped_servers) if servers_with_instructions else None
     visible = {route.server.key for route in routes.values()}
     return merge_instructions(
         [
@@ -67,7 +67,7 @@ def instructions_of(
                 _instructions_of(server, escaped_servers) or "",
                 server_target(server.key).decode(),
             )
-            for server in instructing
+            for server in servers_with_instructions
             if server.key in visible
             or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
         ]
@@ -90,10 +90,10 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
         return None
     tokens_left = MAX_TOKENS - tokens(OPENING) - 1
     sections = [_Section(server) for server in servers[: tokens_left // MIN_SECTION_TOKENS * 8]]
-    least_needs = [min(section.needs, MIN_SECTION_TOKENS) for section in sections]
-    if len(sections) < len(servers) or sum(least_needs) > tokens_left:
+    min_tokens = [min(section.needs, MIN_SECTION_TOKENS) for section in sections]
+    if len(sections) < len(servers) or sum(min_tokens) > tokens_left:
         tokens_left -= _OMISSION_TOKENS
-        sections = sections[: _count_fitting(least_needs, tokens_left)]
+        sections = sections[: _count_fitting(min_tokens, tokens_left)]
     shares = _shares([section.needs for section in sections], tokens_left)
     texts = [section.fit(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
@@ -136,8 +136,8 @@ class _Section:
         lines = instructions.text[:MAX_CHARACTERS].splitlines()
         self._text = "\n".join(_HEADING.sub(r"\1##", line) for line in lines).strip()
         self._heading = f"{instructions.title}\n"
-        unread = MAX_TOKENS if len(instructions.text) > MAX_CHARACTERS else 0
-        self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread
+        unread_tokens = MAX_TOKENS if len(instructions.text) > MAX_CHARACTERS else 0
+        self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread_tokens
         """Tokens of the whole section, with the line break before it."""
 
     def fit(self, share: int) -> str:
@@ -147,11 +147,11 @@ class _Section:
         length, location = len(self._instructions.text), self._instructions.location
         mark = f"\n[cut here; see {location} for all {length:,} characters]"
         tokens_left, end = share - 1 - tokens(self._heading) - tokens(mark), 0
-        for after, cost in _pieces(self._text):
+        for piece_end, cost in _pieces(self._text):
             tokens_left -= cost
             if tokens_left < 0:
                 break
-            end = after
+            end = piece_end
         return f"{self._heading}{self._text[:end].rstrip()}{mark}"
 
 

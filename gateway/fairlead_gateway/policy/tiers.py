@@ -35,7 +35,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """The fastest tier that shows the tool; None if no tier shows it."""
     callable_until: float
     """End of the grace period in which the tool can still be called, in seconds of the gateway's clock."""
-    by: str | None = None
+    hiding_tier: str | None = None
     """The tier that hides the tool; None if a policy's limit on lists hides it."""
     untiered: bool = False
     """Whether the endpoint without a tier shows the tool."""

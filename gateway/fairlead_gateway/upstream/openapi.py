@@ -21,7 +21,7 @@ from fairlead_api.documents.catalog import Credential, OpenApiEndpoint, SentCred
 from fairlead_api.documents.operations import Operation
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream.api_origin import ApiCall, ApiOrigin, ApiResult, LargeAnswer
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError
@@ -107,7 +107,7 @@ class OpenApiUpstream(Upstream):
             call = self._call(request, sink)
         except McpError as error:
             sink.take_error(self._mask.error(error))
-            return ANSWERED
+            return NO_OP_PENDING
         return call
 
     def gauges(self) -> Gauges:

@@ -24,7 +24,7 @@ from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.shares import Shares, oldest_of_largest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
 from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
@@ -172,7 +172,7 @@ class PerClientUpstream(Upstream):
             )
         except McpError as error:
             sink.take_error(error)
-            return ANSWERED
+            return NO_OP_PENDING
         if client_session is not None and client is None and not self._modern:
             # a legacy server needs the same ClientPeer for all requests of a session
             client = ClientPeer(client_session, b"{}")
@@ -457,7 +457,7 @@ class _Call(RelaySink):
         self._session = session
         self._request = request
         self._has_ended = False
-        self._pending: Pending = ANSWERED
+        self._pending: Pending = NO_OP_PENDING
 
     def set_pending(self, pending: Pending) -> None:
         """Set the handle that cancels the request, unless the request was answered already."""
@@ -484,5 +484,5 @@ class _Call(RelaySink):
     def _end(self) -> None:
         if not self._has_ended:
             self._has_ended = True
-            self._pending = ANSWERED  # breaks a reference cycle, which only the garbage collector would free
+            self._pending = NO_OP_PENDING  # breaks a reference cycle, which only the garbage collector would free
             self._upstream.end_request(self._session)

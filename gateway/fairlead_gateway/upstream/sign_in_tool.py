@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 
@@ -47,4 +47,4 @@ class SignInUpstream(Upstream):
                     f"the tools of this server are not known yet, and it has no {request.method}",
                 )
             )
-        return ANSWERED
+        return NO_OP_PENDING

@@ -22,7 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
@@ -73,7 +73,7 @@ class Unreachable(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         sink.take_error(ConnectFailed(self._reason, reason="NotCallable"))
-        return ANSWERED
+        return NO_OP_PENDING
 
 
 def _api_classes() -> tuple[type[ApiAccess], type[OpenApiUpstream]]:

@@ -242,8 +242,8 @@ async def run_offered(
     """
     planned = await _plan(services, origin.identity, context, calls, approved=approved)
     planned = PlannedCalls(planned.visible, _limit_calls(planned.calls, context.wishes.max_calls, already_run))
-    with services.caller.holding(origin) as holding:
-        outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
+    with services.caller.hold_responses(origin) as held_responses:
+        outcomes = await run_calls(services, origin, planned, held_responses, at_once=AT_ONCE)
         results = [result_for(plan, outcome) for plan, outcome in zip(planned.calls, outcomes, strict=True)]
     return [
         OfferedRun(plan, result, outcome.seconds)

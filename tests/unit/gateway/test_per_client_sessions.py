@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED, result_of
+from fairlead_gateway.sending import NO_OP_PENDING, result_of
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.per_client import FINISHED_SECONDS, PerClientUpstream
@@ -55,7 +55,7 @@ class Process(Upstream):
             )
         else:
             sink.take_result(Raw(b"{}"))
-        return ANSWERED
+        return NO_OP_PENDING
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self.ended.set()

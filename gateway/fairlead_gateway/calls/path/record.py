@@ -28,26 +28,26 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
     """Record a request that was answered with `body`. An empty `error_type` is a success."""
     attempts, exchange, route, context = call.attempts, call.exchange, call.route, call.context
     metrics, tier = context.metrics, exchange.tier
-    ended = context.clock()
-    seconds = ended - attempts.started
-    took_ns = int(seconds * 1e9)
-    route.recorder.record(took_ns, error_type)
+    ended_at = context.clock()
+    seconds = ended_at - attempts.started
+    duration_ns = int(seconds * 1e9)
+    route.recorder.record(duration_ns, error_type)
     if route.tool is not None:
-        metrics.count_wait(tier, took_ns)
+        metrics.count_wait(tier, duration_ns)
     span = None if attempts.span is None else attempts.span.ids
     if span is not None:
-        route.recorder.exemplify(took_ns, error_type, span.trace_id, span.span_id)
+        route.recorder.set_exemplar(duration_ns, error_type, span.trace_id, span.span_id)
         if route.tool is not None:
-            metrics.exemplify_wait(tier, took_ns, span.trace_id, span.span_id)
+            metrics.set_wait_exemplar(tier, duration_ns, span.trace_id, span.span_id)
     if call.limit:
-        metrics.limit(call.limit)
+        metrics.count_limit(call.limit)
     auditor, recent = context.auditor, context.recent
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    audited = auditor is not None and (auditor.every or call.limit != "" or call.denied != "")
+    audited = auditor is not None and (auditor.every or call.limit != "" or call.denying_rules != "")
     if auditor is not None and audited:
         auditor.record_call(exchange, _audit_line(call, error_type, seconds, size, span))
     if recent is not None:
-        _remember(recent, call, error_type, ended, size, audited=audited)
+        _remember(recent, call, error_type, ended_at, size, audited=audited)
 
 
 def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> None:
@@ -73,16 +73,18 @@ def _audit_line(call: ClientCall, outcome: str, seconds: float, size: int, span:
         seconds,
         size,
         call.limit,
-        call.denied,
+        call.denying_rules,
         span,
     )
 
 
-def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float, size: int, *, audited: bool) -> None:
+def _remember(
+    recent: RecentCalls, call: ClientCall, outcome: str, ended_at: float, size: int, *, audited: bool
+) -> None:
     """Add a completed request to the ring of recent calls.
 
-    `ended` is in seconds of `CallContext.clock`, `size` the bytes of the answer. `audited` tells whether the audit log
-    has the request too; only then are its arguments stored.
+    `ended_at` is in seconds of `CallContext.clock`, `size` the bytes of the answer. `audited` tells whether the audit
+    log has the request too; only then are its arguments stored.
     """
     attempts, exchange, request, route = call.attempts, call.exchange, call.request, call.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
@@ -98,18 +100,18 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
     elif request.meta.traced or TRACEPARENT in exchange.headers:
         trace = trace_id(exchange.headers.get(TRACEPARENT, b""), request.params.get("_meta"))
     if attempts.trail is not None:
-        attempts.trail.end(ended)
+        attempts.trail.end(ended_at)
         trail = (*attempts.trail.phases,)
         extra_bytes += PHASE_BYTES * len(trail)
     if audited:
         recorded_arguments = recent.arguments(arguments)
         extra_bytes += 0 if recorded_arguments is None else len(recorded_arguments)
-    if outcome and (call.refusal or call.denied or call.limit):
-        refusal = CallRefusal.cut(call.refusal, call.denied, call.limit)
+    if outcome and (call.refusal or call.denying_rules or call.limit):
+        refusal = CallRefusal.cut(call.refusal, call.denying_rules, call.limit)
         extra_bytes += refusal.weight
-    packed = (
+    entry = (
         attempts.started,
-        ended,
+        ended_at,
         attempts.sent_at,
         attempts.answered_at,
         request.method,
@@ -127,16 +129,16 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
         trail,
     )
     if extra_bytes:
-        recent.put_large(packed, extra_bytes)
+        recent.put_large(entry, extra_bytes)
     else:
-        recent.put(packed)
+        recent.put(entry)
 
 
 def remember_other(
     recent: RecentCalls,
     exchange: Exchange,
     call: AuditedCall,
-    ended: float,
+    ended_at: float,
     refusal: CallRefusal | None = None,
     *,
     audited: bool,
@@ -144,16 +146,16 @@ def remember_other(
     """Add a request that was not sent to a server to the ring of recent calls: a call of one of the gateway's own
     tools, or of an unknown name.
 
-    `ended` is in seconds of `CallContext.clock`. `audited` tells whether the audit log has the request too; only then
-    are its arguments stored.
+    `ended_at` is in seconds of `CallContext.clock`. `audited` tells whether the audit log has the request too; only
+    then are its arguments stored.
     """
     name, address, caller = call.tool[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = call.params.get("arguments")
     recorded_arguments = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
-            ended - call.seconds,
-            ended,
+            ended_at - call.seconds,
+            ended_at,
             NEVER,
             NEVER,
             call.method,

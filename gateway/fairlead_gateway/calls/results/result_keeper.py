@@ -2,7 +2,7 @@
 
 A result is stored if the call was made through `execute_tool`, or if the result has more tokens than the tool, the
 policies or the request allow. A client gets only a part of a result with too many tokens, and reads the rest by
-`read_result`, `retrieve_context` or `resources/read`. A `Shortener` chooses the part; stored is the server's original.
+`read_result`, `retrieve_context` or `resources/read`. A `Shortener` chooses the part; the original is stored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fairlead_tools.refusal import META_ERROR, RESULT_TOO_LARGE, Refusal
 
 LINKS_SINCE: Final = "2025-06-18"
 """First revision of MCP with resource links in results."""
-_HOW: Final = "path | range | grep | query"
-"""Arguments that select a part of a stored result, as clients are shown them."""
+_SELECTORS: Final = "path | range | grep | query"
+"""Arguments that select a part of a stored result, as text for the model."""
 
 
 class _StoredOriginal(NamedTuple):
@@ -96,7 +96,7 @@ class ResultKeeper:
             return result
         ident = new_entry(self.recorder.session(identity, None))
         unstored_reason = await self._store(identity, request, route, ident, result)
-        original = _StoredOriginal(ident, f"{READ_RESULT}(id, {_HOW})", unstored_reason)
+        original = _StoredOriginal(ident, f"{READ_RESULT}(id, {_SELECTORS})", unstored_reason)
         return await self._shorten(request, route, max_tokens, result, original)
 
     async def shorten_task_result(
@@ -139,9 +139,9 @@ class ResultKeeper:
             sentence = f"This result was not stored for retrieve_context: {unstored_reason}. session_id: {session}"
         else:
             context["entryId"] = ident
-            sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
+            sentence = f"Stored as entry_id {ident} of session_id {session} (retrieve_context)."
         if max_tokens is not None and not surely_fits(result, max_tokens):
-            original = _StoredOriginal(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unstored_reason)
+            original = _StoredOriginal(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_SELECTORS})", unstored_reason)
             members = jsonrpc.decode_object(await self._shorten(request, route, max_tokens, result, original))
             meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         content = members.get("content")
@@ -156,10 +156,12 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
         """Store a result under `ident`. Returns "", or the reason why the result cannot be stored."""
-        exposed = None if route.tool is None else route.tool.exposed
+        exposed_name = None if route.tool is None else route.tool.exposed
         arguments = request.params.get("arguments", b"{}")
         try:
-            await self.recorder.append(identity, ident, exposed or route.name, route, bytes(arguments), bytes(result))
+            await self.recorder.append(
+                identity, ident, exposed_name or route.name, route, bytes(arguments), bytes(result)
+            )
         except ContextUnavailable as error:
             return str(error)
         return ""

@@ -121,15 +121,15 @@ def name_lines(name: str) -> bytes:
 def _call_shape(binding: ServerBinding, tool: Tool) -> ToolCallShape | None:
     if tool.shape is None:
         return None
-    in_headers = param_headers.read_headers(tool.server_definition)
-    return ToolCallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
+    header_parameters = param_headers.read_headers(tool.server_definition)
+    return ToolCallShape(tool.shape, header_parameters, binding.secret_arguments.get(tool.name, {}))
 
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:
     if not tool.cacheable_seconds:
         return b""
     catalog = server.catalog
-    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
+    access = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
     operation = b"" if tool.operation is None else msgspec.json.encode(tool.operation)
     shape = b"" if tool.shape is None else msgspec.json.encode(tool.shape)
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, operation, shape)
+    return scope(str(server.key), access, tool.name, tool.hash, tool.definition, operation, shape)

@@ -192,7 +192,7 @@ def test_a_tool_for_clients_with_a_capability_says_which() -> None:
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
     refused = call(replace(OPEN, constraint=EVEN))
     stages.check_constraint(refused)
-    assert refused.denied == "rule 0 of policy n/p"
+    assert refused.denying_rules == "rule 0 of policy n/p"
 
 
 def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None:

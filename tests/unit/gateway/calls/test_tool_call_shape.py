@@ -43,8 +43,8 @@ def test_secrets_win_over_arguments_and_are_not_added_to_a_request_without_any()
 
 
 def test_a_shape_says_which_secret_it_lacks() -> None:
-    assert shape(hidden=("key",)).lacking is None
-    assert ToolCallShape(ToolShape(definition=Raw(b"{}"), secrets=("key",)), ()).lacking == "key"
+    assert shape(hidden=("key",)).missing_secret is None
+    assert ToolCallShape(ToolShape(definition=Raw(b"{}"), secrets=("key",)), ()).missing_secret == "key"
 
 
 def test_a_result_that_is_too_large_is_left_to_a_process() -> None:
