@@ -29,7 +29,7 @@ from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.upstream.hedge import Hedged
+from fairlead_gateway.upstream.hedge import HedgedUpstream
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.yielding import free_in_turns, in_turns
 from fairlead_tools.validation.schema_cache import ToolCheck
@@ -98,7 +98,7 @@ class Activation:
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, with_latency=with_latency))
 
     def _warn_about_policies(self, policies: Collection[Policy]) -> None:
-        ambiguous = self._shared.trust.names.without_issuer(policies)
+        ambiguous = self._shared.trust.names.ambiguous_policies(policies)
         if ambiguous:
             log.warning(
                 "%d policies have a subject of kind Agent, Group or Claim without `issuer`, although several issuers "
@@ -152,7 +152,7 @@ def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream 
     after_ms = server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None
-    return Hedged(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
+    return HedgedUpstream(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
 
 
 def shortest_timeout(default: float, *milliseconds: int | None) -> float:

@@ -151,8 +151,8 @@ class RelayUpstream(Upstream):
         return self.upstream.modern
 
     @property
-    def keeps_tasks(self) -> bool:
-        return self.upstream.keeps_tasks
+    def accepts_tasks(self) -> bool:
+        return self.upstream.accepts_tasks
 
     def next_id(self) -> bytes:
         return self.upstream.next_id()

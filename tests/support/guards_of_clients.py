@@ -194,14 +194,14 @@ IDENTITY = (
     Guard(
         "a name that two issuers may give, in a policy that says of neither",
         f"{GATEWAY}.identity.names",
-        (("if self.has_several or self._is_reserved(key) or self.carried(key)", "if False"),),
+        (("if self.has_several or self._is_reserved(key) or self.is_name_of_key(key)", "if False"),),
         f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
         "[True, True]",
     ),
     Guard(
         "the name of an API key in a token",
         f"{GATEWAY}.identity.names",
-        ((" or self.carried(key)}", "}"),),
+        ((" or self.is_name_of_key(key)}", "}"),),
         f"{NAMES}::test_a_name_that_an_api_key_carries_is_not_a_tokens",
         "assert not True",
     ),

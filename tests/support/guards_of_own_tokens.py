@@ -78,7 +78,7 @@ OWN_TOKENS = (
     Guard(
         "a token of an ended session that was forgotten for many others",
         f"{GATEWAY}.identity.own_tokens",
-        ((" or (session and issued <= self._issued_after)", ""),),
+        ((" or (session and issued_at <= self._issued_after)", ""),),
         f"{_TOKENS}::test_no_session_of_more_than_are_remembered_comes_back_to_life",
         "assert Identity",
     ),

@@ -14,7 +14,7 @@ SHARES = (
     Guard(
         "a crowd of denied calls that pushes the lines of others out of the audit log",
         f"{GATEWAY}.audit.repeats",
-        (("if entry.decision not in _SUMMED:", "if True:"),),
+        (("if entry.decision not in _COUNTED_DECISIONS:", "if True:"),),
         "tests/unit/gateway/test_repeated_denials.py::"
         "test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more",
         "== 0",

@@ -45,7 +45,7 @@ class Collision(msgspec.Struct, frozen=True):
     prefix precede all other servers.
     """
 
-    exposed: str
+    exposed_name: str
     """The common name or URI."""
     holder: ServerKey
     """Server whose tool, prompt or resource is listed."""
@@ -55,7 +55,7 @@ class Collision(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """Advice about what is not listed; a prefix does not change URIs."""
-        if "://" in self.exposed:
+        if "://" in self.exposed_name:
             return f"a client that needs it connects to /servers/{self.dropped}/mcp"
         return "set the prefix of one of them (spec.prefix, or fairlead.prefix in an mcp.json)"
 
@@ -299,11 +299,11 @@ def _merge(
         for number, item in enumerate(items):
             if number % SLICE == SLICE - 1:
                 yield
-            if item.exposed is None:
+            if item.exposed_name is None:
                 continue
-            holder = merged.setdefault(item.exposed, (server, item))
+            holder = merged.setdefault(item.exposed_name, (server, item))
             if holder[0] is not server:
-                collisions.append(Collision(item.exposed, holder[0].key, server.key))
+                collisions.append(Collision(item.exposed_name, holder[0].key, server.key))
         yield
     in_order = yield from order_in_slices(merged.items(), itemgetter(0))
     return (yield from table_in_slices(in_order)), tuple(collisions)

@@ -17,7 +17,7 @@ from typing import Final
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.slices import order_in_slices
 from fairlead_formats.tools.verbatim import UnusableDefinition, check_is_object, ensure_name, with_name
-from fairlead_gateway.core.server import Item, Offered
+from fairlead_gateway.core.server import Item, OfferedItems
 from fairlead_mcp.apps import remove_domain
 from fairlead_mcp.skills import uris_of
 from fairlead_mcp.uris import SKILL, Places, UriNames
@@ -28,7 +28,7 @@ _URI_MEMBERS: Final[Places] = {"uri": {}, "uriTemplate": {}}
 """Members of a resource's definition that have its URI."""
 
 
-def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
+def offer_in_slices(catalog: Catalog) -> Generator[None, None, OfferedItems]:
     """Compile the entries of a catalog other than tools; entries that clients would reject are left out.
 
     Runs in slices, because each entry is validated against the schema of MCP, which takes time.
@@ -76,7 +76,7 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
     template = partial(resource, item_type=ListedType.TEMPLATE)
     templates = yield from compile_items("resource template", catalog.resource_templates, template)
     skills = yield from compile_items("skill", catalog.skills, skill)
-    return Offered(prompts, resources, templates, skills, tuple(problems))
+    return OfferedItems(prompts, resources, templates, skills, tuple(problems))
 
 
 def _form_for_both_eras(entry: Definition, item_type: ListedType) -> bytes:

@@ -294,7 +294,7 @@ def _report(snapshot: Snapshot, previous: Snapshot) -> None:
         if collision not in known_collisions:
             log.warning(
                 "Two servers expose the name %s: server %s is listed with it, server %s is not; %s",
-                collision.exposed,
+                collision.exposed_name,
                 collision.holder,
                 collision.dropped,
                 collision.advice,

@@ -17,9 +17,9 @@ import re2
 
 Meaning = TypeVar("Meaning")
 
-SHORTEST_STEM: Final = 3
+MIN_STEM_LETTERS: Final = 3
 """Minimum number of letters before a `*`; a shorter stem would match too many words."""
-MOST_MEMORY: Final = 1 << 26
+MAX_MEMORY_BYTES: Final = 1 << 26
 """Maximum number of bytes of RE2's automaton, which searches for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
 _ASCII: Final = 128
@@ -80,23 +80,23 @@ class Phrases(Generic[Meaning]):
 
     def _is_covered(self, index: int, matches: Sequence[int], text: str) -> bool:
         """Whether a longer phrase with another meaning begins at each position of a phrase in the text."""
-        longer = [other for other in self._longer.get(index, ()) if other in matches]
-        if not longer:
+        longer_phrases = [other for other in self._longer.get(index, ()) if other in matches]
+        if not longer_phrases:
             return False
         data = text.encode()
-        begun = {start for other in longer for start in self._starts(other, data)}
-        return all(start in begun for start in self._starts(index, data))
+        covered_positions = {start for other in longer_phrases for start in self._starts(other, data)}
+        return all(start in covered_positions for start in self._starts(index, data))
 
     def _starts(self, index: int, text: bytes) -> Iterator[int]:
         """Positions of a phrase in the text: of the blank before the phrase, or 0 at the start of the text."""
-        position, single = 0, self._single(index)
-        while (match := single.search(text, position)) is not None:
+        position, pattern = 0, self._pattern(index)
+        while (match := pattern.search(text, position)) is not None:
             yield match.start()
             position = match.end() - 1  # the blank after a phrase may be the blank before the next phrase
             if position <= match.start():
                 return
 
-    def _single(self, index: int) -> Any:
+    def _pattern(self, index: int) -> Any:
         """Compiled expression of one phrase."""
         pattern = self._compiled_patterns.get(index)
         if pattern is None:
@@ -106,22 +106,22 @@ class Phrases(Generic[Meaning]):
 
 def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
     """Map the index of a phrase to the indexes of longer phrases that begin with its words and have another meaning."""
-    alike: dict[str, list[int]] = {}
+    indexes_by_stem: dict[str, list[int]] = {}
     texts = [" ".join(normalize(phrase).split()) for phrase, _ in phrases]
     for index, text in enumerate(texts):
-        alike.setdefault(text[:SHORTEST_STEM], []).append(index)
-    longer_ones: dict[int, list[int]] = {}
-    for indexes in alike.values():
+        indexes_by_stem.setdefault(text[:MIN_STEM_LETTERS], []).append(index)
+    longer_phrases: dict[int, list[int]] = {}
+    for indexes in indexes_by_stem.values():
         for index, other in permutations(indexes, 2):
-            longer = len(texts[other]) > len(texts[index]) and texts[other].startswith(texts[index])
-            if longer and phrases[other][1] != phrases[index][1]:
-                longer_ones.setdefault(index, []).append(other)
-    return longer_ones
+            is_longer = len(texts[other]) > len(texts[index]) and texts[other].startswith(texts[index])
+            if is_longer and phrases[other][1] != phrases[index][1]:
+                longer_phrases.setdefault(index, []).append(other)
+    return longer_phrases
 
 
 def _options() -> re2.Options:
     options = re2.Options()
-    options.max_mem = MOST_MEMORY
+    options.max_mem = MAX_MEMORY_BYTES
     return options
 
 
@@ -130,8 +130,8 @@ def expression(phrase: str) -> str:
     parts = []
     for word in phrase.split():
         stem = normalize(word).replace(" ", "")
-        if word.endswith("*") and len(stem) < SHORTEST_STEM:
-            raise ValueError(f"phrase {phrase!r}: at least {SHORTEST_STEM} letters have to precede a *")
+        if word.endswith("*") and len(stem) < MIN_STEM_LETTERS:
+            raise ValueError(f"phrase {phrase!r}: at least {MIN_STEM_LETTERS} letters have to precede a *")
         if stem:
             parts.append(re2.escape(stem) + ("[^ ]*" if word.endswith("*") else ""))
     if not parts:

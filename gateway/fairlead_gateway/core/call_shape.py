@@ -47,7 +47,7 @@ class CallShape(Protocol):
         """
         ...
 
-    def show_small(self, result: Raw) -> Raw | None:
+    def reshape_small(self, result: Raw) -> Raw | None:
         """Reshape a small result: clients' names in errors, and the selected part. Returns None for a result so large
         that selecting its part would block the event loop.
         """

@@ -29,10 +29,10 @@ class LocalUpstream(Upstream):
         self, tools: CustomTools, *, limit: int, threads: int = THREADS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.handlers = Handlers(tools, limit=limit, threads=threads, clock=clock)
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     @property
     def modern(self) -> bool:

@@ -128,8 +128,8 @@ class ClientConnection(RequestSink):
         peer = transport.get_extra_info("peername")
         self.client = (to_ipv4(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
         self._admission = admission = self._service.connection_limiter.enter(self.client[0] if self.client else "")
-        if admission.refused is not None:
-            self._refuse(*admission.refused, b"retry-after: 1\r\n")
+        if admission.rejection is not None:
+            self._refuse(*admission.rejection, b"retry-after: 1\r\n")
         elif not admission.admitted or self._service.closed:
             transport.abort()
 

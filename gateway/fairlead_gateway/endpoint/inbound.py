@@ -171,7 +171,7 @@ class KnownMetas:
     def learn(self, raw: bytes) -> RequestMeta:
         """Parse a `_meta` and cache it. Raises one of jsonrpc.UNREADABLE."""
         meta = _read_meta(raw)
-        if len(raw) <= _MAX_META_BYTES and not meta.traced:  # a `_meta` with a trace context is not sent again
+        if len(raw) <= _MAX_META_BYTES and not meta.has_traceparent:  # a `_meta` with a trace context is not sent again
             if len(self._metas) >= _MAX_METAS:
                 self._metas.clear()
             self._metas[raw] = (meta, Raw(raw))
@@ -238,8 +238,8 @@ def _classify_by_era(
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
-    modern = not legacy_header or meta.versioned
-    misread_message = meta.misread or _misread_params(params)
+    modern = not legacy_header or meta.has_version
+    misread_message = meta.misread_message or _misread_params(params)
     if misread_message:
         return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread_message, ident or b"null")
     if ident is None:
@@ -262,16 +262,16 @@ def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
     object.
     """
     meta = _known_metas.parsed_if_last(member)
-    if meta is not None and not meta.token:
+    if meta is not None and not meta.has_token:
         return meta, None
     raw = bytes(member)
     meta = _known_metas.get(raw)
-    if meta is not None and not meta.token:
+    if meta is not None and not meta.has_token:
         return meta, None
     begin, end = progress_token.find_token(raw)
     tokenless = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
     meta = _known_metas.get(tokenless) or _known_metas.learn(tokenless)
-    if not meta.token:
+    if not meta.has_token:
         return meta, None
     if begin:
         return meta, ProgressToken(raw[begin:end], begin)
@@ -280,7 +280,7 @@ def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
 
 def _read_meta(raw: bytes) -> RequestMeta:
     if len(raw) > LONG_BYTES:
-        return RequestMeta("", misread=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
+        return RequestMeta("", misread_message=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
     members = jsonrpc.decode_object(raw)
     version, raw_capabilities = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
     missing_message = ""
@@ -293,13 +293,13 @@ def _read_meta(raw: bytes) -> RequestMeta:
     return RequestMeta(
         missing_message,
         None if version is None else _as_header(version),
-        versioned=version is not None,
-        token=_TOKEN in members,
-        log_level=eras.META_LOG_LEVEL in members,
-        misread=_misread_meta(raw, members),
+        has_version=version is not None,
+        has_token=_TOKEN in members,
+        has_log_level=eras.META_LOG_LEVEL in members,
+        misread_message=_misread_meta(raw, members),
         extensions=frozenset() if raw_capabilities is None else capabilities.extensions(raw_capabilities),
         result_tokens=None if limit is None else valid_limit(msgspec.json.decode(limit)) or 0,
-        traced="traceparent" in members,
+        has_traceparent="traceparent" in members,
     )
 
 
@@ -325,8 +325,8 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
 
 def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
     meta, method, ident, params = request.meta, request.method, request.id, request.params
-    if meta.lacking:
-        return Rejection(400, jsonrpc.INVALID_PARAMS, meta.lacking, ident)
+    if meta.missing_member:
+        return Rejection(400, jsonrpc.INVALID_PARAMS, meta.missing_member, ident)
     if version is None or meta.version != version:
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():

@@ -19,7 +19,7 @@ from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, reject_crowd
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, limit_rejection
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
@@ -333,7 +333,7 @@ class McpEndpoint(HttpService):
         if self.context.auditor is not None:
             self.context.auditor.record_rejection(exchange, status, message)
         self.metrics.reject(status)
-        exchange.reject(reject_crowd(status, message, ident), client_message.RETRY_AFTER)
+        exchange.reject(limit_rejection(status, message, ident), client_message.RETRY_AFTER)
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
@@ -400,7 +400,7 @@ class McpEndpoint(HttpService):
             lines = param_headers
         exchange.cancel_on_disconnect = request.modern
         if not request.modern:
-            session = request.opened
+            session = request.legacy_session
             if session is not None and session.version >= SINCE:
                 exchange.resumes = self.event_store, request.session or b""
             exchange.prefers_stream = exchange.can_stream and prefers_streams(exchange.headers)

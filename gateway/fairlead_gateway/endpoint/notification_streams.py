@@ -29,7 +29,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskSubscriptions,
 )
 from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
-from fairlead_gateway.core.client_message import Rejection, reject_crowd
+from fairlead_gateway.core.client_message import Rejection, limit_rejection
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
@@ -359,14 +359,14 @@ class NotificationStreams:
         if limit is not None:
             if limit.bound == "agent":
                 message = f"{limit.limit} of your streams are open, the limit for one agent: close a stream"
-                return reject_crowd(429, message, stream.id)
-            return reject_crowd(503, f"{limit.limit} streams are open, the limit of this gateway", stream.id)
+                return limit_rejection(429, message, stream.id)
+            return limit_rejection(503, f"{limit.limit} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras
         stream.exchange.call = stream
         self._open_streams.add(stream)
-        stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
+        stream.release = self._identities.watch(stream.exchange.identity, lambda: self._end(stream))
         return None
 
     def _end(self, stream: NotificationStream) -> None:

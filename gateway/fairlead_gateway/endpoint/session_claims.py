@@ -9,8 +9,8 @@ import msgspec
 
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import (
-    NOT_YOURS,
     SESSION_ENDED,
+    SESSION_OF_ANOTHER,
     SESSION_UNKNOWN,
     ClientResponse,
     Notification,
@@ -33,7 +33,7 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
     rejection = _check_owner(sessions, owner, session, ident)
     if rejection is not None:
         return rejection
-    request.opened = session
+    request.legacy_session = session
     return request
 
 
@@ -50,5 +50,5 @@ def claim_session_of_message(
 
 def _check_owner(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
     if session.owner != owner:
-        return NOT_YOURS
+        return SESSION_OF_ANOTHER
     return SESSION_ENDED if sessions.has_ended(ident) else None

@@ -345,7 +345,7 @@ class TokenLimiter:
         for quota in quotas:
             if quota.tokens_per_day is not None:
                 account = self._account(f"policy:{quota.namespace}:{name}")
-                budgets.append((account, quota.tokens_per_day, POLICY, quota.by["tokens_per_day"]))
+                budgets.append((account, quota.tokens_per_day, POLICY, quota.policies["tokens_per_day"]))
         return TokenBudget(budgets, self._clock, self._sharing)
 
     def _account(self, key: str) -> DayAccount:

@@ -66,7 +66,7 @@ def _policy_names(policies: Policies, rules: RuleSet, server: ServerKey) -> Iter
     limit counts for all servers of the namespace.
     """
     namespace_policies, quota = policies.of_namespace(server.namespace), rules.quotas.get(server.namespace)
-    limiting_policies = frozenset(quota.by.values()) if quota is not None else frozenset()
+    limiting_policies = frozenset(quota.policies.values()) if quota is not None else frozenset()
     for index in rules.key:
         policy = namespace_policies.get(index if index >= 0 else ~index)
         if policy is not None and (selects(policy, server.name) or policies.name(index) in limiting_policies):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.core.server import Offered, Server
+from fairlead_gateway.core.server import OfferedItems, Server
 from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.escaping import escape_text
 
@@ -69,7 +69,7 @@ def instructions_of(
             )
             for server in servers_with_instructions
             if server.key in visible
-            or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
+            or (not server.tools and server.offered != OfferedItems() and server.key not in denied_servers)
         ]
     )
 

@@ -112,7 +112,7 @@ class RuleSet:
             namespace: Quota(
                 namespace,
                 **msgspec.structs.asdict(merged.limits),
-                by={member: self._policies.name(index) for member, index in merged.limited_by.items()},
+                policies={member: self._policies.name(index) for member, index in merged.limited_by.items()},
             )
             for namespace, merged in self._merged.items()
             if merged.limited_by

@@ -181,7 +181,7 @@ class ViewBuilder:
                 hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
                 self._hidden_tools[name] = self._drop_unreachable_hints(ref[0], hidden)
-            elif route.most_tokens is not None:
+            elif route.max_result_tokens is not None:
                 self._limits_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:

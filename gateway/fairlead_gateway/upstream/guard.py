@@ -45,7 +45,7 @@ TRIAL: Final[Ticket] = 2
 """Ticket of the call that tests, while the circuit breaker is open, whether the server has recovered."""
 
 
-Later: TypeAlias = Callable[[float, Callable[[], None]], object]
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 """Calls a function after a number of seconds, like `loop.call_later`."""
 
 
@@ -57,7 +57,7 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 class Timing:
     """Timer, clock and random numbers, which tests replace."""
 
-    later: Later
+    later: CallLater
     clock: Callable[[], float] = time.monotonic
     """Clock of deadlines, in seconds."""
     random: Callable[[], float] = randomness.random
@@ -102,10 +102,10 @@ class Guard(ports.AdmissionGuard):
         self._waiting = self._queue.ring
         """The queue's agents with waiting calls; empty while no call waits."""
         self._call_later = timing.later
-        self._sweeping = False
+        self._sweep_is_scheduled = False
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Rate limit in calls a second, which does not count retries; None for no limit."""
-        self._budget = RETRY_BUDGET
+        self._retries_in_reserve = RETRY_BUDGET
         """Retries in reserve."""
         self._no_rate_limit = bounds.rate is None
 
@@ -154,7 +154,7 @@ class Guard(ports.AdmissionGuard):
         """
         responses_seen, since = self._last_check
         now = self.clock()
-        if self.breaker.troubled:
+        if self.breaker.has_failures:
             return False
         if self.responses_seen != responses_seen:
             self._last_check = (self.responses_seen, now)
@@ -175,8 +175,8 @@ class Guard(ports.AdmissionGuard):
         called tool, for which the breaker counts a Timeout.
         """
         self.busy -= 1
-        if self._budget < RETRY_BUDGET:
-            self._budget += RETRY_EARNED
+        if self._retries_in_reserve < RETRY_BUDGET:
+            self._retries_in_reserve += RETRY_EARNED
         if isinstance(error, ConnectFailed | ConnectionLost) and counts_as_failure(error):
             self._on_unreachable(error.reason)
         if abandoned:
@@ -197,9 +197,9 @@ class Guard(ports.AdmissionGuard):
         """Record the end of a call that was answered without an error; a faster `leave`."""
         self.busy -= 1
         self.responses_seen += 1
-        if self._budget < RETRY_BUDGET:
-            self._budget += RETRY_EARNED
-        if self.breaker.troubled:
+        if self._retries_in_reserve < RETRY_BUDGET:
+            self._retries_in_reserve += RETRY_EARNED
+        if self.breaker.has_failures:
             self._record_recovery()
         if self._waiting:
             self._admit_waiting()
@@ -208,17 +208,17 @@ class Guard(ports.AdmissionGuard):
         """Take a retry from the budget, which keeps retries from multiplying the load of an outage; False if none is
         left.
         """
-        if self._budget < 1.0 or not self.breaker.closed:
+        if self._retries_in_reserve < 1.0 or not self.breaker.closed:
             return False
-        self._budget -= 1.0
+        self._retries_in_reserve -= 1.0
         self.retries += 1
         return True
 
     def enter_hedge(self) -> bool:
         """Admit a hedged attempt with a PLAIN ticket, if no call waits and the retry budget allows it."""
-        if self._waiting or self.busy >= self._limit or self._budget < 1.0 or not self.breaker.closed:
+        if self._waiting or self.busy >= self._limit or self._retries_in_reserve < 1.0 or not self.breaker.closed:
             return False
-        self._budget -= 1.0
+        self._retries_in_reserve -= 1.0
         self.busy += 1
         self.hedges += 1
         return True
@@ -268,7 +268,7 @@ class Guard(ports.AdmissionGuard):
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _is_local_error(error):
             self.responses_seen += 1
-            if self.breaker.troubled:
+            if self.breaker.has_failures:
                 self._record_recovery()
         elif ticket == TRIAL:
             self.breaker.give_up()
@@ -302,14 +302,14 @@ class Guard(ports.AdmissionGuard):
 
         Raises AdmissionRefused if that agent is the waiter's own.
         """
-        agent, last = waiter.agent, None
+        agent, evicted_waiter = waiter.agent, None
         if len(self._queue) >= self._bounds.waiting:
-            last = self._queue.give_way(agent)
-            if last is None:
+            evicted_waiter = self._queue.give_way(agent)
+            if evicted_waiter is None:
                 raise self._queue_full_error()
         self._queue.add(agent, waiter, min(waiter.deadline, now + self._bounds.queue))
-        if last is not None:
-            last.reject(self._queue_full_error())
+        if evicted_waiter is not None:
+            evicted_waiter.reject(self._queue_full_error())
         self._watch(now)
 
     def _queue_full_error(self) -> AdmissionRefused:
@@ -333,13 +333,13 @@ class Guard(ports.AdmissionGuard):
         """Start the queue's timer. One timer checks all waiters, because their deadlines are not in order. Checking all
         of them is cheap, because a queue is short-lived.
         """
-        if not self._sweeping:
-            self._sweeping = True
+        if not self._sweep_is_scheduled:
+            self._sweep_is_scheduled = True
             wait = min(max(self._queue.first_end() - now, SWEEP_SECONDS), MAX_SWEEP_SECONDS)
             self._call_later(wait, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweeping = False
+        self._sweep_is_scheduled = False
         now = self.clock()
         for waiter in self._queue.take_late(now):
             if waiter.deadline <= now:

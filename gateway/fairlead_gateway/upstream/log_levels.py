@@ -44,10 +44,10 @@ class LogLevels:
             or next(iter(self._levels_by_client.values()))[1] < now - CLIENT_LEVEL_SECONDS
         ):
             self._levels_by_client.popitem(last=False)
-        lowest = min(level for level, _ in self._levels_by_client.values())
+        lowest_level = min(level for level, _ in self._levels_by_client.values())
         if self._shared:
-            lowest = min(lowest, LEVELS.index(DEFAULT_LEVEL))
-        if lowest == self._current:
+            lowest_level = min(lowest_level, LEVELS.index(DEFAULT_LEVEL))
+        if lowest_level == self._current:
             return None
-        self._current = lowest
-        return LEVELS[lowest]
+        self._current = lowest_level
+        return LEVELS[lowest_level]

@@ -28,14 +28,14 @@ class SignInUpstream(Upstream):
     """Answers calls of the tool `sign_in` whose callers have a grant."""
 
     def __init__(self) -> None:
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     @property
     def modern(self) -> bool:
         return False
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         if request.method == _METHOD:

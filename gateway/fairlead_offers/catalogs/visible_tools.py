@@ -210,7 +210,7 @@ class VisibleTools:
     def add_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
         """Insert `read_result` into sorted entries if the results of any of their tools have a token limit."""
         routes = self.view.routes
-        if self.view.lists_reader and any(routes[entry.name].most_tokens is not None for entry in entries):
+        if self.view.lists_reader and any(routes[entry.name].max_result_tokens is not None for entry in entries):
             entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
         return entries
 

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_formats.tokens.conversation import DOCUMENT_BYTES
 from fairlead_formats.tokens.media import audio_tokens, image_tokens
-from fairlead_gateway.core.long_results import META_KEPT, URI, LongResult, ShownResult
+from fairlead_gateway.core.long_results import META_STORED, URI, LongResult, ShownResult
 from fairlead_mcp import eras
 from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import document
@@ -67,7 +67,7 @@ def shorten_result(long: LongResult) -> ShownResult:
         if name not in ("content", "structuredContent", "_meta") and _size(value) <= long.tokens
     }
     shortened["content"] = parts
-    if structured is not None and long.declared:
+    if structured is not None and long.declares_output:
         cut = reduce_value(structured, long.tokens)
         if cut is None:
             return ShownResult(total_tokens, unfit=True)
@@ -80,7 +80,7 @@ def shorten_result(long: LongResult) -> ShownResult:
     facts = {"kept": not long.unstored_reason, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
     shortened["_meta"] = {
         **meta,
-        META_KEPT: {**({"id": long.id} if not long.unstored_reason else {"reason": long.unstored_reason}), **facts},
+        META_STORED: {**({"id": long.id} if not long.unstored_reason else {"reason": long.unstored_reason}), **facts},
     }
     return ShownResult(total_tokens, msgspec.json.encode(shortened), length)
 
@@ -136,7 +136,7 @@ def _content(
     """Blocks that the model sees, and the number of their tokens."""
     text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long, result, text) if long.linked and not long.unstored_reason else None
+    link = _link(long, result, text) if long.supports_links and not long.unstored_reason else None
     media, left = _media(blocks, long.tokens - (_size(link) if link else 0))
     note = _note(long, size)
     described = cut_to_tokens("\n".join(shape(result)), left // 4)

@@ -56,7 +56,7 @@ class Recorded(Upstream):
 REQUEST: Final = UpstreamRequest(b"1", "ping", b"{}", 0.0, 0)
 USES: Final[Mapping[str, Callable[[Upstream], Any]]] = {
     "modern": lambda upstream: upstream.modern,
-    "keeps_tasks": lambda upstream: upstream.keeps_tasks,
+    "accepts_tasks": lambda upstream: upstream.accepts_tasks,
     "next_id": lambda upstream: upstream.next_id(),
     "modern_for": lambda upstream: upstream.modern_for(None),
     "negotiate": lambda upstream: upstream.negotiate(None, 0.0),

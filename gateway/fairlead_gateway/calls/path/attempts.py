@@ -356,7 +356,7 @@ class Attempts(ResponseSink):
         to the latest one.
         """
         route = self.route
-        latest_deadline = self.started + route.longest
+        latest_deadline = self.started + route.max_timeout
         if latest_deadline <= self.deadline:
             return self.deadline
         if not self._watched:
@@ -365,21 +365,21 @@ class Attempts(ResponseSink):
         return latest_deadline
 
     def _extend_deadline(self) -> None:
-        """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `Route.longest`."""
+        """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), up to `Route.max_timeout`."""
         if self._watched:
             route = self.route
-            self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
+            self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + route.max_timeout)
 
     def restart_timeout(self) -> None:
         """Restart the timeout after the call has waited for a user, within the maximum duration of a call."""
         route = self.route
-        max_seconds = max(route.timeout, route.longest)
+        max_seconds = max(route.timeout, route.max_timeout)
         self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + max_seconds)
 
     def timeout_message(self) -> str:
         """Error message of a timed-out attempt, which names the limit that applied."""
-        # compares deadlines instead of durations, which may differ from `Route.longest` by a rounding error
-        bounded = self.extended_deadline >= self.started + self.route.longest
+        # compares deadlines instead of durations, which may differ from `Route.max_timeout` by a rounding error
+        bounded = self.extended_deadline >= self.started + self.route.max_timeout
         return self.route.timeout_message(
             self.extended_deadline >= 0, 0.0 if bounded else self.extended_deadline - self.started
         )
@@ -420,7 +420,7 @@ class Attempts(ResponseSink):
         """Whether the deadline was set by the caller or by a tier, not by the server's own timeout."""
         if self.extended_deadline < 0:
             return self.route.caller_deadline or self._has_used_start_timeout()
-        return self.route.caller_longest and self.extended_deadline >= self.started + self.route.longest
+        return self.route.caller_set_max_timeout and self.extended_deadline >= self.started + self.route.max_timeout
 
     def _has_used_start_timeout(self) -> bool:
         """Whether the caller or a tier set the deadline because the server's process took so long to start."""

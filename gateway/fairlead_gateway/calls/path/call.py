@@ -308,10 +308,10 @@ class ToolCall(AttemptOwner):
         self._present(outcome)
 
     def _present(self, outcome: TranslatedResult) -> None:
-        """Answer with a result. Before that, store a result that is recorded, or is longer than `call.most_tokens`."""
-        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.most_tokens
+        """Answer with a result. A result that is recorded, or that has too many tokens, is stored first."""
+        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.max_result_tokens
         work = None
-        if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
+        if (max_tokens is not None or self.request.context_session is not None) and self.context.keeper is not None:
             work = self.context.keeper.prepare(self.exchange.identity, self.request, self.route, max_tokens, outcome)
         if work is None:
             self.end(error_type, result=outcome.result)
@@ -510,7 +510,7 @@ class ToolCall(AttemptOwner):
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
             call.attempts.extended_deadline = self.attempts.extended_deadline
-        self.call.level = requested_level(request) if request.meta.log_level else None
+        self.call.level = requested_level(request) if request.meta.has_log_level else None
         self.call.continued = request.continued
         relay = self.open_relay()
         self._bridged_call = call

@@ -67,7 +67,7 @@ class ClientCall:
         "lease",
         "level",
         "limit",
-        "most_tokens",
+        "max_result_tokens",
         "param_lines",
         "part_is_selected",
         "refusal",
@@ -95,7 +95,7 @@ class ClientCall:
         """`Mcp-Param-*` headers, as lines of an HTTP head."""
         self.lease: Lease = NO_LEASE
         """Quotas that count the call as running until it ends."""
-        self.most_tokens: int | None = None
+        self.max_result_tokens: int | None = None
         """Limit on the tokens of the result; None for no limit."""
         self.cache_key: bytes | None = None
         """Cache key of the result; None if it is neither taken from the cache nor stored there."""
@@ -143,28 +143,28 @@ class ClientCall:
     def own_session(self) -> bytes | None:
         """Id of the client's session, if its signature was verified; an unverified id may belong to another client."""
         request = self.request
-        return request.session if request.opened is not None else None
+        return request.session if request.legacy_session is not None else None
 
     def capabilities(self) -> bytes | None:
         """Client capabilities as normalized raw JSON, or None."""
         request = self.request
         if request.modern:
             return features_of(request) if self.features is None else self.features
-        peer = None if request.opened is None else request.opened.peer
+        peer = None if request.legacy_session is None else request.legacy_session.peer
         return None if peer is None else peer.features
 
     def choose_session(self) -> None:
         """Set the client whose own session with the server is used, and the level of log messages that it gets."""
         request = self.request
         if request.modern:
-            self.level = requested_level(request) if request.meta.log_level else None
+            self.level = requested_level(request) if request.meta.has_log_level else None
         else:
             self.level = None if request.session is None else self.context.levels.get(request.session)
-            opened = request.opened
+            opened = request.legacy_session
             if opened is not None:
                 self.attempts.client = opened.peer
         if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
-            if request.session is None or request.opened is None:
+            if request.session is None or request.legacy_session is None:
                 raise RpcError(
                     jsonrpc.METHOD_NOT_FOUND,
                     "Subscriptions to resources need a session: open one with initialize",
@@ -254,7 +254,7 @@ def check_arguments(call: ClientCall) -> Refusal | None:
     if arguments is None and request.continued:
         return None
     if check is not None:
-        checker = check.of_arguments
+        checker = check.arguments_checker
         errors = check.arguments(arguments) if checker is None else checker.argument_errors(arguments)
         if errors is not None:
             return refusals.invalid_arguments(errors)
@@ -296,7 +296,7 @@ def check_constraint(call: ClientCall) -> Refusal | None:
 def set_result_limit(call: ClientCall) -> Refusal | None:
     """Set the limit on the result's tokens: the smallest that the tool, the policies or the request set."""
     request, route = call.request, call.route
-    max_tokens = route.result_tokens if route.quota is None else route.most_tokens
+    max_tokens = route.result_tokens if route.quota is None else route.max_result_tokens
     header, requested_tokens = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
     if header is not None or requested_tokens is not None or request.result_tokens is not None:
         if header is not None:
@@ -305,7 +305,7 @@ def set_result_limit(call: ClientCall) -> Refusal | None:
             allowed = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
             return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {allowed}")
         max_tokens = smaller(max_tokens, smaller(requested_tokens, request.result_tokens))
-    call.most_tokens = request.default_tokens if max_tokens is None else max_tokens
+    call.max_result_tokens = request.default_tokens if max_tokens is None else max_tokens
     return None
 
 
@@ -418,7 +418,7 @@ def upstream_request(
     # a legacy server may send requests to the client during the call
     may_ask_client = client is not None and not modern
     outgoing.listens = request.token is not None or call.level is not None or may_ask_client or tasks
-    outgoing.gated = route.requires != ()
+    outgoing.needs_declaring_session = route.requires != ()
     outgoing.tasks = tasks
     outgoing.idempotent = route.idempotent and not call.continued and not tasks
     return outgoing

@@ -213,7 +213,7 @@ class Caller:
             self._dispatcher.context.metrics.count_meta_call(EXECUTE_TOOL)
         request = _request(call.name, call.arguments)
         request.result_tokens = call.result_tokens
-        request.recording = call.recording
+        request.context_session = call.recording
         request.any_structured = True
         return request
 

@@ -52,7 +52,7 @@ class OwnToolCalls:
         seconds = time.monotonic() - started_at
         call = AuditedCall(request.method, name, request.params, outcome, seconds=seconds, size=size)
         if recent is not None:
-            audited = auditor is not None and auditor.every
+            audited = auditor is not None and auditor.records_all
             remember_other(recent, exchange, call, self._context.clock(), audited=audited)
         if auditor is not None:
             auditor.record_call(exchange, call)

@@ -43,7 +43,7 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
         metrics.count_limit(call.limit)
     auditor, recent = context.auditor, context.recent
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    audited = auditor is not None and (auditor.every or call.limit != "" or call.denying_rules != "")
+    audited = auditor is not None and (auditor.records_all or call.limit != "" or call.denying_rules != "")
     if auditor is not None and audited:
         auditor.record_call(exchange, _audit_line(call, error_type, seconds, size, span))
     if recent is not None:
@@ -97,7 +97,7 @@ def _remember(
         extra_bytes = WIDEST * (len(name) + len(address) + caller.letters)
     if span is not None:
         trace = "" if span.ids is None else span.ids.trace_id
-    elif request.meta.traced or TRACEPARENT in exchange.headers:
+    elif request.meta.has_traceparent or TRACEPARENT in exchange.headers:
         trace = trace_id(exchange.headers.get(TRACEPARENT, b""), request.params.get("_meta"))
     if attempts.trail is not None:
         attempts.trail.end(ended_at)

@@ -18,7 +18,7 @@ def reshape(control: CallControl, shape: CallShape, result: Raw, *, from_modern:
     call = control.call
     if call.part_is_selected:
         return result
-    reshaped = shape.show_small(result)
+    reshaped = shape.reshape_small(result)
     selection = shape.selection
     if reshaped is not None or selection is None:
         return reshaped

@@ -238,4 +238,4 @@ def _seconds_left(call: ClientCall) -> float:
 def _max_wait(call: ClientCall) -> float:
     """Seconds until the latest deadline that the call can have."""
     route = call.route
-    return max(call.attempts.started + max(route.timeout, route.longest) - call.context.clock(), 0.0)
+    return max(call.attempts.started + max(route.timeout, route.max_timeout) - call.context.clock(), 0.0)

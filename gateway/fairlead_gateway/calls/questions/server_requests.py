@@ -128,7 +128,7 @@ _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 def requested_level(request: McpRequest) -> str | None:
     """Lowest severity of log messages that a modern request asks for; None for no log messages."""
     meta = request.params.get("_meta")
-    if meta is None or not request.meta.log_level:
+    if meta is None or not request.meta.has_log_level:
         return None
     try:
         level = _decode_level_meta(meta).level

@@ -64,7 +64,7 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, max_tokens: int | None, outcome: TranslatedResult
     ) -> Coroutine[Any, Any, bytes | Raw] | None:
         """Coroutine that stores or shortens a result; None for most results, which are sent unchanged."""
-        recording = request.recording is not None
+        recording = request.context_session is not None
         if outcome.needs_input or outcome.is_task:
             return None
         if route.task is not None and max_tokens is not None:
@@ -88,8 +88,10 @@ class ResultKeeper:
             return result
         if META_ERROR in meta:
             return result
-        if request.recording is not None:
-            return await self._record(identity, request, route, max_tokens, result, request.recording, members, meta)
+        if request.context_session is not None:
+            return await self._record(
+                identity, request, route, max_tokens, result, request.context_session, members, meta
+            )
         assert max_tokens is not None, "a result that is not recorded has a bound"
         shown = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
         if shown.result is None and not shown.unfit:
@@ -156,7 +158,7 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
         """Store a result under `ident`. Returns "", or the reason why the result cannot be stored."""
-        exposed_name = None if route.tool is None else route.tool.exposed
+        exposed_name = None if route.tool is None else route.tool.exposed_name
         arguments = request.params.get("arguments", b"{}")
         try:
             await self.recorder.append(
@@ -176,12 +178,14 @@ class ResultKeeper:
             f"read on with {original.reader}",
             original.unstored_reason,
             _declares_output(route),
-            linked=_supports_links(request),
+            supports_links=_supports_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.count_shortening(is_stored=not original.unstored_reason, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.count_shortening(
+            is_stored=not original.unstored_reason, tokens=shown.tokens, shown=shown.shown_tokens
+        )
         if shown.result is not None and not self._violates_schema(route, shown):
             return shown.result
         if original.unstored_reason:
@@ -208,7 +212,7 @@ def _declares_output(route: Route) -> bool:
 
 
 def _supports_links(request: McpRequest) -> bool:
-    return request.modern or (request.opened is not None and request.opened.version >= LINKS_SINCE)
+    return request.modern or (request.legacy_session is not None and request.legacy_session.version >= LINKS_SINCE)
 
 
 def surely_fits(result: bytes | Raw, tokens: int) -> bool:

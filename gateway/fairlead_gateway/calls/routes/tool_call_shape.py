@@ -125,7 +125,7 @@ class ToolCallShape:
         members["content"] = Raw(jsonrpc.encode(content))
         return Raw(jsonrpc.encode(members))
 
-    def show_small(self, result: Raw) -> Raw | None:
+    def reshape_small(self, result: Raw) -> Raw | None:
         client_result = self.show_failure(result)
         if self.selection is None:
             return client_result

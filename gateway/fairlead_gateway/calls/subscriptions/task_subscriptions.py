@@ -111,7 +111,7 @@ class TaskSubscriptions:
 
     def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
         """Record that a client was notified of the end of its task, which no longer counts as open."""
-        self.tasks.open_tasks.remove(agent_of(exchange), task.sealed)
+        self.tasks.open_tasks.remove(agent_of(exchange), task.sealed_id)
         if self._auditor is not None:
             call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
             self._auditor.record_call(exchange, call)

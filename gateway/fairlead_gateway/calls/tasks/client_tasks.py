@@ -125,7 +125,7 @@ class ClientTasks:
 
     def may_create(self, route: Route, agent: str) -> bool:
         """Whether the agent's call may become a task, if its client declares the tasks extension."""
-        return route.upstream.keeps_tasks and self.open_tasks.has_room(agent)
+        return route.upstream.accepts_tasks and self.open_tasks.has_room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
         """The server's result that names a new task, with the sealed id in place of the server's. Counts the task.
@@ -148,12 +148,12 @@ class ClientTasks:
         agent = agent_of(exchange)
         if method in (CANCEL, UPDATE):
             if method == CANCEL:
-                self.open_tasks.remove(agent, ref.sealed)
+                self.open_tasks.remove(agent, ref.sealed_id)
             return bytes(outcome.result)
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
-            self.open_tasks.remove(agent, ref.sealed)
-        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+            self.open_tasks.remove(agent, ref.sealed_id)
+        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed_id, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, gateway_waits: bool) -> Refusal | None:
         """Refusal of a call to a tool that always creates a task, if the agent or the server has reached its limit.
@@ -164,7 +164,7 @@ class ClientTasks:
         open_tasks = self.open_tasks
         if not gateway_waits and not open_tasks.has_room(agent):
             message = f"you have {open_tasks.limit} open tasks, which is the limit: wait for one to end, or cancel it"
-        elif not route.upstream.keeps_tasks:
+        elif not route.upstream.accepts_tasks:
             message = (
                 f"half of the processes that {route.server.key} may have (FAIRLEAD_UPSTREAM_SESSIONS) run a task, "
                 "which is the limit: wait for one to end, or cancel it"
@@ -207,7 +207,7 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    params = _with_sealed_ids(members, task, route.task.sealed, route)
+    params = _with_sealed_ids(members, task, route.task.sealed_id, route)
     if route.uris is not None:
         params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
     return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
@@ -222,7 +222,7 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     now = datetime.now(UTC).isoformat()
     params = jsonrpc.encode(
         {
-            "taskId": task.sealed,
+            "taskId": task.sealed_id,
             "status": "failed",
             "createdAt": now,
             "lastUpdatedAt": now,
@@ -250,7 +250,7 @@ def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed_id: str, rou
 
 
 def _reshape(shape: CallShape, result: Raw) -> Raw:
-    reshaped = shape.show_small(result)
+    reshaped = shape.reshape_small(result)
     return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if reshaped is None else reshaped
 
 
@@ -280,7 +280,7 @@ def with_tasks_extension(client_capabilities: bytes | None) -> bytes:
 def with_sealed_id(error: RpcError, route: Route) -> RpcError:
     """A server's error about a task, with the server's task id replaced by the sealed one."""
     assert route.task is not None
-    message = error.message.replace(route.task.id, route.task.sealed) if route.task.id else error.message
+    message = error.message.replace(route.task.id, route.task.sealed_id) if route.task.id else error.message
     return RpcError(error.code, message, error.data, status=error.status)
 
 

@@ -161,7 +161,7 @@ class Case:
             params = {"name": Raw(b'"get"')} | ({"_meta": Raw(meta_json.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
-            request.recording = self.recording
+            request.context_session = self.recording
             request.result_tokens = self.tokens
             exchange = _CapturingExchange(Origin(identity=ADA), None, AnswerBuffers())
             made.append((ToolCall(context, exchange, server.route_through(self.route), request), exchange))

@@ -51,11 +51,11 @@ def test_a_result_that_is_too_large_is_left_to_a_process() -> None:
     made = shape(select="a")
     small = json.dumps({"content": [], "structuredContent": {"a": 1}}).encode()
     large = json.dumps({"content": [], "structuredContent": {"a": "x" * SMALL_RESULT}}).encode()
-    selected = made.show_small(Raw(small))
+    selected = made.reshape_small(Raw(small))
     assert selected is not None
     assert json.loads(bytes(selected))["structuredContent"] == 1
-    assert made.show_small(Raw(large)) is None
-    whole = shape().show_small(Raw(large))
+    assert made.reshape_small(Raw(large)) is None
+    whole = shape().reshape_small(Raw(large))
     assert whole is not None
     assert bytes(whole) == large
 
