@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.entry import AuditEntry, ModelUse
 from fairlead_gateway.audit.line_members import LineMembers
-from fairlead_gateway.tracing.trace import TracePlace, trace_place
+from fairlead_gateway.tracing.trace import CallerSpan, caller_span
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
@@ -75,11 +75,11 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
     return (_encode(line)[:-1] + b"," + _encode(arguments)[1:] if arguments else _encode(line)) + b"\n"
 
 
-def trace_of(entry: AuditEntry) -> TracePlace | None:
+def trace_of(entry: AuditEntry) -> CallerSpan | None:
     """Span of the call, or else the client's span from the trace context of the request; None outside of a trace."""
     if entry.span is not None:
-        return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)
-    return trace_place(entry.traceparent, entry.meta)
+        return CallerSpan(entry.span.trace_id, entry.span.span_id, sampled=True)
+    return caller_span(entry.traceparent, entry.meta)
 
 
 def _add_model(line: LineMembers, use: ModelUse) -> None:

@@ -33,7 +33,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limiter, LimitRefusal
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.tracing.trace import TRACEPARENT, carry
+from fairlead_gateway.tracing.trace import TRACEPARENT, pass_on
 from fairlead_gateway.upstream.guard import QUEUED, Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import McpError
@@ -121,7 +121,7 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
         "audit: its record for OTLP, made and encoded, in threads": recorded(entry),
         "trace: exemplars of a call and of its tier": exemplified(),
-        "trace: from the headers of a request to its server": lambda: carry(params, Asked.headers),
+        "trace: from the headers of a request to its server": lambda: pass_on(params, Asked.headers),
     }
 
 

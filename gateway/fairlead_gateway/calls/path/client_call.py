@@ -31,7 +31,7 @@ from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route, smaller
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, LimitRefusal
-from fairlead_gateway.tracing.trace import TRACEPARENT, carry
+from fairlead_gateway.tracing.trace import TRACEPARENT, pass_on
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
 from fairlead_mcp import eras, jsonrpc
@@ -391,7 +391,7 @@ def upstream_request(
         tag = route.task.pod  # requests about a task have no `requestState` that could name the pod
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
-        members, lines = carry(members, headers)
+        members, lines = pass_on(members, headers)
     if VIA in headers:
         lines += make_via_line(headers[VIA])
     if route.shape is not None:

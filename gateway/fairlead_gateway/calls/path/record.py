@@ -14,7 +14,7 @@ from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
 from fairlead_gateway.recent.phases import NEVER, CallPhase
-from fairlead_gateway.recent.ring import PHASE_BYTES, PLAIN_LETTERS, WIDEST, RecentCalls
+from fairlead_gateway.recent.ring import MAX_CHARACTER_BYTES, PHASE_BYTES, PLAIN_CHARACTERS, RecentCalls
 from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT, trace_id
 
@@ -91,10 +91,10 @@ def _remember(
     arguments, recorded_arguments, trace, span = request.params.get("arguments"), None, "", attempts.span
     refusal: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
-    characters, extra_bytes = len(name) + len(address) + caller.letters, 0
-    if characters > PLAIN_LETTERS:
+    characters, extra_bytes = len(name) + len(address) + caller.characters, 0
+    if characters > PLAIN_CHARACTERS:
         name, address = name[:MAX_NAME], address[:MAX_ADDRESS]
-        extra_bytes = WIDEST * (len(name) + len(address) + caller.letters)
+        extra_bytes = MAX_CHARACTER_BYTES * (len(name) + len(address) + caller.characters)
     if span is not None:
         trace = "" if span.ids is None else span.ids.trace_id
     elif request.meta.has_traceparent or TRACEPARENT in exchange.headers:
@@ -172,7 +172,7 @@ def remember_other(
             refusal,
             (),
         ),
-        WIDEST * (len(name) + len(address) + caller.letters)
+        MAX_CHARACTER_BYTES * (len(name) + len(address) + caller.characters)
         + (0 if recorded_arguments is None else len(recorded_arguments))
         + (0 if refusal is None else refusal.weight),
     )
