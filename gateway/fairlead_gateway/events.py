@@ -142,10 +142,10 @@ class EventLog:
                     await self._next_event.wait()
         except TimeoutError:
             return []
-        oldest = self.number - len(self._ring)
-        if number < oldest:
+        oldest_number = self.number - len(self._ring)
+        if number < oldest_number:
             raise MissedEvents
-        return [*self._ring][number - oldest :]
+        return [*self._ring][number - oldest_number :]
 
     def before_last(self, count: int) -> int:
         """The number with which `after` returns the last `count` events about servers, tools and files, or all if fewer
@@ -190,9 +190,9 @@ class EventLog:
         for problem in new_problems:
             if problem not in old_problems:
                 self._publish(FILE_REJECTED, file=problem.file, message=problem.message)
-        rejected = {problem.file for problem in new_problems}
+        rejected_files = {problem.file for problem in new_problems}
         for file in dict.fromkeys(problem.file for problem in old_problems):
-            if file not in rejected:
+            if file not in rejected_files:
                 self._publish(FILE_ACCEPTED, file=file)
 
     def _compare(self, key: ServerKey, old_server: Server | None, new_server: Server | None) -> None:

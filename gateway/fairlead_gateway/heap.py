@@ -127,12 +127,12 @@ class Heap:
 
     def check(self) -> None:
         """Thaw if there may be garbage and the process is idle, or if there may be too much garbage."""
-        (before, used), now = self._last_check, (self._clock(), self._cpu_seconds())
+        (last_time, last_cpu_seconds), now = self._last_check, (self._clock(), self._cpu_seconds())
         self._last_check = now
         may_have_garbage = self._created_in_activations > 0 or _young_collections() > self._collections_at_thaw
         if now[0] - self._thawed_at < THAW_SECONDS or not may_have_garbage:
             return
-        if now[1] - used < IDLE_SHARE * (now[0] - before):
+        if now[1] - last_cpu_seconds < IDLE_SHARE * (now[0] - last_time):
             self.thaw()
         elif self._created_in_activations > MAX_CREATED_OBJECTS:
             log.info(

@@ -163,9 +163,9 @@ class MetricsRegistry:
     def count_stored_result(self, *, is_stored: bool) -> None:
         self.stored_results[is_stored] += 1
 
-    def count_shortening(self, *, is_stored: bool, tokens: int, shown: int) -> None:
+    def count_shortening(self, *, is_stored: bool, tokens: int, shown_tokens: int) -> None:
         self.shortened_results[is_stored] += 1
-        self.tokens_withheld += max(0, tokens - shown)
+        self.tokens_withheld += max(0, tokens - shown_tokens)
 
     def count_meta_call(self, name: str) -> None:
         self.meta_calls[name] += 1
@@ -184,8 +184,8 @@ class MetricsRegistry:
             return series, True
         if len(self._series) < self._max:
             return self._series.setdefault(key, Histogram()), True
-        other = (method, OTHER, OTHER, error_type)
-        return self._series.setdefault(other, Histogram()), False
+        other_key = (method, OTHER, OTHER, error_type)
+        return self._series.setdefault(other_key, Histogram()), False
 
     def set_tiers(self, limits: Mapping[str, int | None]) -> None:
         """Set the tiers, with their limits in milliseconds. Existing tiers continue their counts."""

@@ -22,16 +22,16 @@ TURN: Final = 0.0003
 
 async def in_turns(steps: Generator[None, None, ResultT]) -> ResultT:
     """Run a generator to its end, and return its result. Each step should take much less than `TURN`."""
-    until = time.perf_counter() + TURN
+    turn_end = time.perf_counter() + TURN
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: ResultT = end.value
             return result
-        if time.perf_counter() >= until:
+        if time.perf_counter() >= turn_end:
             await asyncio.sleep(0)
-            until = time.perf_counter() + TURN
+            turn_end = time.perf_counter() + TURN
 
 
 async def free_in_turns(parts: list[object]) -> None:

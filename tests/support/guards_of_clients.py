@@ -272,7 +272,12 @@ DOORS = (
     Guard(
         "a web page that asks the operations port",
         f"{GATEWAY}.endpoint.page_server",
-        (("rejection = None if request.path in self._public else self._check_headers(request)", "rejection = None"),),
+        (
+            (
+                "rejection = None if request.path in self._public_paths else self._check_headers(request)",
+                "rejection = None",
+            ),
+        ),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",
     ),

@@ -53,7 +53,7 @@ class Inbox(Protocol):
         incomplete ones."""
         ...
 
-    def note_unreachable(self, why: str) -> None:
+    def note_unreachable(self, reason: str) -> None:
         """Take note that the source cannot be reached. `finish_sync` or `note_reachable` follows when it is reached."""
         ...
 
@@ -149,10 +149,10 @@ class SnapshotStore:
 
     async def start(self) -> None:
         if self._cache is not None:
-            cached = await asyncio.to_thread(self._cache.read)
-            if cached is not None:
-                self.seen_at = cached.saved_at
-                self.update(Change(name, document) for name, document in cached.documents.items())
+            cached_catalog = await asyncio.to_thread(self._cache.read)
+            if cached_catalog is not None:
+                self.seen_at = cached_catalog.saved_at
+                self.update(Change(name, document) for name, document in cached_catalog.documents.items())
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._source.run(self), name="catalog source"),
@@ -193,9 +193,9 @@ class SnapshotStore:
         self.stale = False
         self.seen_at = time.time()
 
-    def note_unreachable(self, why: str) -> None:
+    def note_unreachable(self, reason: str) -> None:
         if not self.stale:
-            log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", why)
+            log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", reason)
         self.stale = True
         if self._own_documents and not self.first_snapshot.is_set():
             self._dirty.set()

@@ -60,17 +60,17 @@ class Phrases(Generic[Meaning]):
         self._longer = _longer(self._phrases)
         self._patterns = [f"(?:^| ){expression(phrase)}(?:$| )".encode() for phrase, _ in self._phrases]
         self._compiled_patterns: dict[int, Any] = {}  # compiled on demand, because few are needed and each takes 5 kB
-        self._all = re2.Set.SearchSet(_options())
+        self._pattern_set = re2.Set.SearchSet(_options())
         for pattern in self._patterns:
-            self._all.Add(pattern)
-        self._all.Compile()
+            self._pattern_set.Add(pattern)
+        self._pattern_set.Compile()
 
     def find(self, text: str) -> list[tuple[str, Meaning]]:
         """Phrases that occur in a normalized text, with their meanings, the longest first.
 
         A phrase is left out if each of its occurrences is only the beginning of a longer phrase with another meaning.
         """
-        matches = sorted(self._all.Match(text) or ()) if self._phrases else []
+        matches = sorted(self._pattern_set.Match(text) or ()) if self._phrases else []
         return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
 
     def last(self, text: str, phrases: Collection[str]) -> str:
@@ -127,13 +127,13 @@ def _options() -> re2.Options:
 
 def expression(phrase: str) -> str:
     """Regular expression of a phrase. Raises ValueError, whose message names the phrase."""
-    parts = []
+    patterns = []
     for word in phrase.split():
         stem = normalize(word).replace(" ", "")
         if word.endswith("*") and len(stem) < MIN_STEM_LETTERS:
             raise ValueError(f"phrase {phrase!r}: at least {MIN_STEM_LETTERS} letters have to precede a *")
         if stem:
-            parts.append(re2.escape(stem) + ("[^ ]*" if word.endswith("*") else ""))
-    if not parts:
+            patterns.append(re2.escape(stem) + ("[^ ]*" if word.endswith("*") else ""))
+    if not patterns:
         raise ValueError(f"phrase {phrase!r} has no words")
-    return " +".join(parts)
+    return " +".join(patterns)

@@ -44,7 +44,7 @@ class ClientConnection(RequestSink):
         "_buffer",
         "_clock",
         "_final_response",
-        "_latest",
+        "_latest_exchange",
         "_limit",
         "_lingering",
         "_loop",
@@ -105,7 +105,7 @@ class ClientConnection(RequestSink):
         """Whether `_advance` is running. It must not be entered twice."""
         self._starts_with_request = False
         """Whether the bytes that are being parsed begin with the start of a request, so that its head can be cached."""
-        self._latest: HttpExchange | None = None
+        self._latest_exchange: HttpExchange | None = None
         """The last request parsed from bytes that begin with the start of a request."""
         self._final_response: bytes | None = None
         """Rejection to write after the responses to earlier requests; None if the connection is not rejected."""
@@ -222,7 +222,7 @@ class ClientConnection(RequestSink):
         if self.transport.is_closing():
             return
         if self._starts_with_request and isinstance(request, HttpExchange):
-            self._latest = request
+            self._latest_exchange = request
         if self.current is None and not self.pipeline and not self.write_paused:
             self._serve(request)
         else:
@@ -320,9 +320,9 @@ class ClientConnection(RequestSink):
         self._starts_with_request = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
         self._starts_with_request = False
-        latest, self._latest = self._latest, None
-        if latest is not None:
-            self.cached_head = self._service.head_cache.learn(latest, data) or self.cached_head
+        latest_exchange, self._latest_exchange = self._latest_exchange, None
+        if latest_exchange is not None:
+            self.cached_head = self._service.head_cache.learn(latest_exchange, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._pending_upgrade is not None:

@@ -31,7 +31,7 @@ from fairlead_mcp.mending import mend
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS
 
-WANTED: Final = frozenset(
+READ_HEADERS: Final = frozenset(
     {
         b"host",
         b"origin",
@@ -58,12 +58,12 @@ WANTED: Final = frozenset(
 )
 """Headers of MCP requests that are stored, besides `Mcp-Param-*`; all other headers are dropped."""
 SPELLINGS: Final = (
-    {name: name for name in WANTED}
-    | {name.title(): name for name in WANTED}
+    {name: name for name in READ_HEADERS}
+    | {name.title(): name for name in READ_HEADERS}
     | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
 )
-"""Names in WANTED, by the spellings that most clients use, because a look-up is cheaper than a conversion to lower
-case."""
+"""Names in READ_HEADERS, by the spellings that most clients use, because a look-up is cheaper than a conversion to
+lower case."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -159,10 +159,10 @@ class KnownMetas:
         """The parsed `_meta`; None if it is not cached."""
         if raw == self._last_key:
             return self._last_meta
-        cached = self._metas.get(raw)
-        if cached is None:
+        cached_meta = self._metas.get(raw)
+        if cached_meta is None:
             return None
-        meta, member = cached
+        meta, member = cached_meta
         self._last_meta = meta
         self._last_key = raw
         self._last_raw = member
@@ -186,8 +186,8 @@ def classify(
 ) -> McpRequest | Notification | ClientResponse | Rejection:
     """Classify the message in the body of a POST. Returns the message, or the rejection by the first check that fails.
 
-    `headers` are the headers in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request
-    whose headers are equal to those of an earlier request.
+    `headers` are the headers in READ_HEADERS. `acceptable` skips the checks of `Accept` and `Content-Type`, for a
+    request whose headers are equal to those of an earlier request.
     """
     rejection = None if acceptable else _check_headers(headers)
     if rejection is not None:
@@ -285,8 +285,8 @@ def _read_meta(raw: bytes) -> RequestMeta:
     version, raw_capabilities = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
     missing_message = ""
     if version is None or raw_capabilities is None:
-        missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
-        missing_message = f"params._meta lacks the required {missing}"
+        missing_member = eras.META_VERSION if version is None else eras.META_CAPABILITIES
+        missing_message = f"params._meta lacks the required {missing_member}"
     elif bytes(raw_capabilities)[:1] != b"{":
         missing_message = f"{eras.META_CAPABILITIES} must be an object"
     limit = members.get(META_LIMIT)

@@ -55,13 +55,13 @@ class StreamStarts:
         asyncio.get_running_loop().call_later(self._after_s / 2, self._tick)
 
     def _tick(self) -> None:
-        due, self._older, self._younger = self._older, self._younger, set()
-        for exchange in [*due]:
+        due_exchanges, self._older, self._younger = self._older, self._younger, set()
+        for exchange in [*due_exchanges]:
             try:
                 exchange.begin_stream()
             except Exception:  # a defect in one exchange must not stop the timer for all exchanges
                 log.exception("An event stream could not be started because of a defect")
-        due.clear()  # breaks reference cycles with exchanges whose client is gone
+        due_exchanges.clear()  # breaks reference cycles with exchanges whose client is gone
         if self._older:
             self._tick_later()
         else:

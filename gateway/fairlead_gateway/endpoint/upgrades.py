@@ -25,7 +25,7 @@ MAX_HEAD: Final = 64 << 10
 """Maximum number of bytes of an answer's head, and of the bytes that a client sends before the answer."""
 _SWITCHED: Final = b"HTTP/1.1 101 "
 _END_OF_HEAD: Final = b"\r\n\r\n"
-_FAILED: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+_ERROR_RESPONSE: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 _CONNECTION_FIELDS: Final = re.compile(rb"\r\n(?:connection|keep-alive):[^\r]*", re.IGNORECASE)
 
 
@@ -103,7 +103,7 @@ class PendingUpgrade(asyncio.Transport):
         """Beginning of the handler's answer, until its head is complete."""
         self.switched = False
         """Whether the handler has answered `101`."""
-        self._refused = False
+        self._is_refused = False
         """Whether the handler has answered something other than `101`."""
         self._closed = False
 
@@ -120,7 +120,7 @@ class PendingUpgrade(asyncio.Transport):
     def data_received(self, data: bytes) -> None:
         if self.switched and not self._early_bytes:
             self._handler.data_received(data)
-        elif not self._refused:
+        elif not self._is_refused:
             self._early_bytes += data
             if len(self._early_bytes) > MAX_HEAD:
                 self.abort()
@@ -143,7 +143,7 @@ class PendingUpgrade(asyncio.Transport):
             return
         if self._closed:
             return
-        if self._refused:
+        if self._is_refused:
             self._transport.write(data)
             return
         self._head += data
@@ -157,7 +157,7 @@ class PendingUpgrade(asyncio.Transport):
             self._transport.write(answer)
             self._switch()
         else:
-            self._refused = True
+            self._is_refused = True
             self._early_bytes.clear()
             fields = _CONNECTION_FIELDS.sub(b"", answer[:end])
             self._transport.write(fields + b"\r\n" + responses.CLOSE + b"\r\n" + answer[end + len(_END_OF_HEAD) :])
@@ -214,7 +214,7 @@ class PendingUpgrade(asyncio.Transport):
             admission = await self._upgrades.admit(request, client)
         except Exception:
             log.exception("The authorization of an Upgrade request failed; the client gets a 500")
-            admission = _FAILED
+            admission = _ERROR_RESPONSE
         self._admission = None
         if isinstance(admission, bytes):
             self.write(admission)

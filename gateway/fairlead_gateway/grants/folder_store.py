@@ -75,12 +75,12 @@ class _FileKeys:
     def drop_missing(self, names: Mapping[str, object]) -> set[GrantKey]:
         """Forget the files that are not in `names`. Returns their keys."""
         with self._lock:
-            removed = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
-            for name, key in removed.items():
+            removed_keys = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
+            for name, key in removed_keys.items():
                 self._names_by_person[key.person].discard(name)
                 if not self._names_by_person[key.person]:
                     del self._names_by_person[key.person]
-        return set(removed.values())
+        return set(removed_keys.values())
 
 
 class FolderGrantStore(WatchingGrantStore):
@@ -250,8 +250,8 @@ class FolderGrantStore(WatchingGrantStore):
     def _find_changes(self) -> dict[GrantKey, bool]:
         """Keys whose files have changed; True for a written file, False for a deleted one. Raises OSError."""
         previous, current = self._last_scan, self._scan()
-        removed = [previous[name].key for name in previous.keys() - current.keys()]
-        changes = dict.fromkeys((*self._file_keys.drop_missing(current), *removed), False)
+        removed_keys = [previous[name].key for name in previous.keys() - current.keys()]
+        changes = dict.fromkeys((*self._file_keys.drop_missing(current), *removed_keys), False)
         for name, new_file in current.items():
             old_file = previous.get(name)
             if new_file is not old_file:

@@ -117,10 +117,10 @@ class RedisGrantStore(WatchingGrantStore):
             _change_of(key),
             CHANGES,
         ]
-        written = await self._request(
+        is_written = await self._request(
             lambda: self._write(keys=[self._hash(key.person), *self._shared_keys], args=arguments)
         )
-        if not written:
+        if not is_written:
             return None
         self._feed.publish(key, written=True)
         return sealed.version
@@ -209,8 +209,8 @@ class RedisGrantStore(WatchingGrantStore):
         """
         stream = self._shared_keys[1]
         if not self._last_id:
-            newest = await self._request(lambda: self._redis.xrevrange(stream, count=1))
-            self._last_id = newest[0][0] if newest else b"0-0"
+            newest_entries = await self._request(lambda: self._redis.xrevrange(stream, count=1))
+            self._last_id = newest_entries[0][0] if newest_entries else b"0-0"
             return
         while True:
             entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last_id, count=BATCH))

@@ -54,7 +54,7 @@ class IssuerKeys:
         self._on_withdrawal = on_withdrawal
         self._keys: dict[str, Key] | None = None
         self._last_fetch_at = float("-inf")
-        self._failed = False
+        self._has_failed = False
         self._fetch_lock = asyncio.Lock()
 
     @property
@@ -74,7 +74,7 @@ class IssuerKeys:
         async with self._fetch_lock:
             if self._clock() - self._last_fetch_at >= COOL_DOWN:
                 await self._refresh()
-            return not self._failed
+            return not self._has_failed
 
     async def keep_fresh(self) -> None:
         """Fetch the keys now and periodically, until cancelled."""
@@ -82,19 +82,19 @@ class IssuerKeys:
         while True:
             async with self._fetch_lock:
                 await self._refresh()
-            await asyncio.sleep(pause if self._failed else FRESH_SECONDS)
-            pause = min(2 * pause, LONGEST_PAUSE) if self._failed else FIRST_PAUSE
+            await asyncio.sleep(pause if self._has_failed else FRESH_SECONDS)
+            pause = min(2 * pause, LONGEST_PAUSE) if self._has_failed else FIRST_PAUSE
 
     async def _refresh(self) -> None:
         self._last_fetch_at = self._clock()
         try:
             keys = await self._fetch()
         except (GrantFailed, ValueError) as error:  # ValueError: the jwks_uri is not a URL
-            self._failed = True
+            self._has_failed = True
             consequence = "its last keys stay in use" if self.has_keys else "its tokens cannot be verified"
             log.warning("Keys of issuer %s cannot be fetched: %s; %s", self.issuer.issuer, error, consequence)
             return
-        previous, self._keys, self._failed = self._keys or {}, keys, False
+        previous, self._keys, self._has_failed = self._keys or {}, keys, False
         withdrawn_ids = {
             kid for kid, key in previous.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()
         }

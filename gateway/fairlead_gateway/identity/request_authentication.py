@@ -93,7 +93,7 @@ class Identities:
         self._young_bytes = 0
         self._old_entries: dict[bytes | None, _Entry] = {}
         self._refusals: dict[bytes, tuple[CredentialRefusal, float]] = {}
-        self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
+        self._pending_tasks: dict[bytes, asyncio.Task[Verdict]] = {}
         self._slots = asyncio.Semaphore(MAX_LOOK_UPS)
         self._keeps_tokens = False
         self._subject_tokens: weakref.WeakSet[SubjectToken] = weakref.WeakSet()
@@ -184,7 +184,7 @@ class Identities:
 
     async def aclose(self) -> None:
         """Cancel all look-ups and close the authenticators."""
-        tasks = [*self._pending.values()]
+        tasks = [*self._pending_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -195,15 +195,15 @@ class Identities:
         verdict = authenticator.check(token)
         if verdict is not None:
             return self._store_verdict(authorization, token, authenticator, verdict)
-        task = self._pending.get(authorization)
+        task = self._pending_tasks.get(authorization)
         if task is None:
-            if len(self._pending) >= MAX_PENDING:
+            if len(self._pending_tasks) >= MAX_PENDING:
                 self.outcomes[authenticator.kind, "unavailable"] += 1
                 return BUSY
             work = self._look_up(authorization, token, authenticator)
             task = asyncio.get_running_loop().create_task(work, name=f"look up a credential ({authenticator.kind})")
-            self._pending[authorization] = task
-            task.add_done_callback(lambda _: self._pending.pop(authorization, None))
+            self._pending_tasks[authorization] = task
+            task.add_done_callback(lambda _: self._pending_tasks.pop(authorization, None))
         return await asyncio.shield(task)
 
     async def _look_up(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
@@ -247,11 +247,11 @@ class Identities:
         msgspec.structs.force_setattr(identity, "subject_token", subject_token)
         self._subject_tokens.add(subject_token)
 
-    def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
+    def _remember(self, authorization: bytes, identity: Identity, expires_at: float) -> None:
         if len(self._young_entries) >= self._max_entries or self._young_bytes >= CACHE_BYTES:
             self._old_entries, self._young_entries, self._young_bytes = self._young_entries, {}, 0
         self._young_bytes += 0 if authorization in self._young_entries else len(authorization)
-        self._young_entries[authorization] = identity, until
+        self._young_entries[authorization] = identity, expires_at
 
     def _recall_older(self, authorization: bytes) -> Verdict | None:
         """Cached verdict that `recall` does not find: a rejection, or an identity of the older generation."""

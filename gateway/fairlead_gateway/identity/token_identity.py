@@ -83,10 +83,10 @@ def _person(issuer: str, subject: str) -> str:
 
 def scope_refusal(scopes: Collection[str], required: Sequence[str]) -> CredentialRefusal | None:
     """Rejection of a token without all required scopes; None if it has them."""
-    missing = [scope for scope in required if scope not in scopes]
-    if not missing:
+    missing_scopes = [scope for scope in required if scope not in scopes]
+    if not missing_scopes:
         return None
-    return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
+    return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing_scopes)}", "insufficient_scope")
 
 
 def words_of(value: Any, *, whole: bool = False) -> list[str]:

@@ -298,9 +298,9 @@ class TokenBudget:
         for account, limit, scope, policy in self._accounts:
             total = account.total(now)
             if total >= limit:
-                who = f"each agent that the policy {policy} applies to" if policy else "each agent"
+                agents = f"each agent that the policy {policy} applies to" if policy else "each agent"
                 message = (
-                    f"the limit of {limit:,} tokens of models a day for {who} is reached: {total:,} were used "
+                    f"the limit of {limit:,} tokens of models a day for {agents} is reached: {total:,} were used "
                     "since midnight UTC"
                 )
                 return LimitRefusal(scope, message, (account.day + 1) * DAY - now)

@@ -200,8 +200,8 @@ class Settler:
         if self.up and was_up is False:
             log.warning("Redis at %s responds again: replicas share limits", self._host)
         elif not self.up and was_up is not False:
-            each = "each replica counts only its own calls"
-            consequence = "calls with a shared limit are refused" if self._refuses_when_down else each
+            fallback = "each replica counts only its own calls"
+            consequence = "calls with a shared limit are refused" if self._refuses_when_down else fallback
             log.warning("Redis at %s does not respond (%s): %s", self._host, type(error).__name__, consequence)
 
     async def _disconnect(self) -> None:

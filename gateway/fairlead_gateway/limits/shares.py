@@ -133,11 +133,11 @@ def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> l
 class _AgentQueue(Generic[Waiter]):
     """Waiting calls of one agent in order, each with its deadline. An empty queue is removed from the rotation."""
 
-    __slots__ = ("agent", "waiting")
+    __slots__ = ("agent", "deadlines")
 
     def __init__(self, agent: Hashable) -> None:
         self.agent = agent
-        self.waiting: OrderedDict[Waiter, float] = OrderedDict()
+        self.deadlines: OrderedDict[Waiter, float] = OrderedDict()
 
 
 class FairQueue(Generic[Waiter]):
@@ -163,15 +163,15 @@ class FairQueue(Generic[Waiter]):
         if queue is None:
             queue = self._queues[agent] = _AgentQueue(agent)
             self.ring.append(queue)
-        queue.waiting[waiter] = deadline
+        queue.deadlines[waiter] = deadline
         self._queue_of[waiter] = queue
 
     def next(self) -> Waiter:
         """Remove and return the next waiter. Raises IndexError if the queue is empty."""
         queue = self.ring.popleft()
-        waiter, _ = queue.waiting.popitem(last=False)
+        waiter, _ = queue.deadlines.popitem(last=False)
         del self._queue_of[waiter]
-        if queue.waiting:
+        if queue.deadlines:
             self.ring.append(queue)
         else:
             del self._queues[queue.agent]
@@ -182,8 +182,8 @@ class FairQueue(Generic[Waiter]):
         queue = self._queue_of.pop(waiter, None)
         if queue is None:
             return False
-        del queue.waiting[waiter]
-        if not queue.waiting:
+        del queue.deadlines[waiter]
+        if not queue.deadlines:
             del self._queues[queue.agent]
             self.ring.remove(queue)
         return True
@@ -192,23 +192,24 @@ class FairQueue(Generic[Waiter]):
         """Make room for a call of `agent`: remove and return the last waiter of the agent with the most waiting calls.
         None if that agent does not have more waiting calls than `agent` would have.
         """
-        longest_queue = max(self.ring, key=lambda queue: len(queue.waiting), default=None)
+        longest_queue = max(self.ring, key=lambda queue: len(queue.deadlines), default=None)
         agent_queue = self._queues.get(agent)
         if (
             longest_queue is None
-            or len(longest_queue.waiting) <= (0 if agent_queue is None else len(agent_queue.waiting)) + 1
+            or len(longest_queue.deadlines) <= (0 if agent_queue is None else len(agent_queue.deadlines)) + 1
         ):
             return None
-        waiter = next(reversed(longest_queue.waiting))
+        waiter = next(reversed(longest_queue.deadlines))
         self.remove(waiter)
         return waiter
 
     def take_late(self, now: float) -> list[Waiter]:
         """Remove and return the waiters whose deadline has passed."""
-        late = [waiter for queue in self.ring for waiter, deadline in queue.waiting.items() if deadline <= now]
-        for waiter in late:
+        deadlines = (item for queue in self.ring for item in queue.deadlines.items())
+        late_waiters = [waiter for waiter, deadline in deadlines if deadline <= now]
+        for waiter in late_waiters:
             self.remove(waiter)
-        return late
+        return late_waiters
 
     def take_all(self) -> Iterator[Waiter]:
         """Remove all waiters, in the order of their turns."""
@@ -217,7 +218,7 @@ class FairQueue(Generic[Waiter]):
 
     def first_end(self) -> float:
         """The earliest deadline of all waiters. Raises ValueError if the queue is empty."""
-        return min(deadline for queue in self.ring for deadline in queue.waiting.values())
+        return min(deadline for queue in self.ring for deadline in queue.deadlines.values())
 
 
 class Admission(msgspec.Struct, frozen=True):

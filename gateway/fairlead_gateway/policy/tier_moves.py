@@ -100,8 +100,8 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
             )
             if tool_before is None or is_unchanged:
                 continue
-            old_tiers = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
-            new_tiers = [new.name for _, new in tiers if _shows(new, tool, state, floors[1])]
+            old_tiers = [tier.name for tier, _ in tiers if _shows(tier, tool_before, state_before, floors[0])]
+            new_tiers = [tier.name for _, tier in tiers if _shows(tier, tool, state, floors[1])]
             if old_tiers != new_tiers:
                 moves.append(
                     _move(
@@ -110,7 +110,7 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
                         state,
                         old_tiers,
                         new_tiers,
-                        why={new.name: why_hidden(new, tool, state, floors[1].of(tool)) for _, new in tiers},
+                        reasons={tier.name: why_hidden(tier, tool, state, floors[1].of(tool)) for _, tier in tiers},
                     )
                 )
         yield
@@ -126,12 +126,17 @@ def _shows(tier: Tier, tool: Tool, state: ToolState | None, floors: Floors) -> b
 
 
 def _move(
-    at: str, tool: Tool, state: ToolState | None, old_tiers: list[str], new_tiers: list[str], why: dict[str, str | None]
+    at: str,
+    tool: Tool,
+    state: ToolState | None,
+    old_tiers: list[str],
+    new_tiers: list[str],
+    reasons: dict[str, str | None],
 ) -> TierMove:
     left = tuple(tier for tier in old_tiers if tier not in new_tiers)
     entered = tuple(tier for tier in new_tiers if tier not in old_tiers)
     fits = {} if state is None else state.fits
-    reason = why[left[0]] if left else fits.get(entered[0])
+    reason = reasons[left[0]] if left else fits.get(entered[0])
     return TierMove(
         at,
         tool.ref,

@@ -89,7 +89,7 @@ class RecentCalls:
         """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
         self._ring: deque[PackedCall] = deque(maxlen=self._max_calls)
-        self._large: deque[tuple[int, int]] = deque()
+        self._large_calls: deque[tuple[int, int]] = deque()
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
         self._id_prefix = secrets.token_hex(4)
@@ -122,7 +122,7 @@ class RecentCalls:
         room.
         """
         self.put(call)
-        self._large.append((self.number, extra_bytes))
+        self._large_calls.append((self.number, extra_bytes))
         self._large_bytes += extra_bytes
         self._drop_excess()
 
@@ -130,9 +130,9 @@ class RecentCalls:
         """Subtract the bytes of large calls that have left the ring. If large calls take too many bytes, drop the
         oldest of them with all calls before them.
         """
-        first, large = self.number - len(self._ring) + 1, self._large
-        while large and (large[0][0] < first or self._large_bytes > self._max_large_bytes):
-            number, extra_bytes = large.popleft()
+        first, large_calls = self.number - len(self._ring) + 1, self._large_calls
+        while large_calls and (large_calls[0][0] < first or self._large_bytes > self._max_large_bytes):
+            number, extra_bytes = large_calls.popleft()
             self._large_bytes -= extra_bytes
             for _ in range(number - first + 1):
                 self._ring.popleft()

@@ -95,10 +95,10 @@ class DiskStore(ContextStore):
         clock: Callable[[], float] = time.time,
         *,
         patience: float = PATIENCE_SECONDS,
-        busy: float = BUSY_SECONDS,
+        lock_timeout: float = BUSY_SECONDS,
     ) -> None:
-        """Open or create the file. `patience` and `busy` are in seconds. Raises OSError, sqlite3.Error."""
-        self._busy = busy
+        """Open or create the file. `patience` and `lock_timeout` are in seconds. Raises OSError, sqlite3.Error."""
+        self._lock_timeout = lock_timeout
         self._path = directory / NAME
         self._bounds = bounds
         self._clock = clock
@@ -266,7 +266,8 @@ class DiskStore(ContextStore):
             os.fchmod(handle, 0o600)
         finally:
             os.close(handle)
-        database = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None, check_same_thread=False)
+        timeout = self._lock_timeout
+        database = sqlite3.connect(self._path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
         except BaseException:

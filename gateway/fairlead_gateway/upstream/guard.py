@@ -99,7 +99,7 @@ class Guard(ports.AdmissionGuard):
         self._bounds = bounds
         self._limit = bounds.limit
         self._queue: FairQueue[Waiter] = FairQueue()
-        self._waiting = self._queue.ring
+        self._agent_queues = self._queue.ring
         """The queue's agents with waiting calls; empty while no call waits."""
         self._call_later = timing.later
         self._sweep_is_scheduled = False
@@ -124,7 +124,7 @@ class Guard(ports.AdmissionGuard):
 
     def enter_now(self) -> bool:
         """Admit a call with a PLAIN ticket if nothing limits it; False if `enter` has to decide."""
-        if self._no_rate_limit and self.busy < self._limit and self.breaker.closed and not self._waiting:
+        if self._no_rate_limit and self.busy < self._limit and self.breaker.closed and not self._agent_queues:
             self.busy += 1
             return True
         return False
@@ -141,7 +141,7 @@ class Guard(ports.AdmissionGuard):
             return ticket
         if not retry and not self._no_rate_limit:
             self._take_from_rate(now)
-        if self.busy < self._limit and not self._waiting:
+        if self.busy < self._limit and not self._agent_queues:
             self.busy += 1
             return ticket
         self._enqueue(waiter, now)
@@ -152,14 +152,14 @@ class Guard(ports.AdmissionGuard):
 
         Compares the number of answers with the number at the previous check, so that calls need not store a time.
         """
-        responses_seen, since = self._last_check
+        responses_seen, checked_at = self._last_check
         now = self.clock()
         if self.breaker.has_failures:
             return False
         if self.responses_seen != responses_seen:
             self._last_check = (self.responses_seen, now)
             return True
-        return now - since < FRESH_SECONDS
+        return now - checked_at < FRESH_SECONDS
 
     def withdraw(self, waiter: Waiter) -> None:
         """Remove a waiter from the queue; no-op if it is not queued."""
@@ -190,7 +190,7 @@ class Guard(ports.AdmissionGuard):
             self._record_failure(error, ticket, tool if isinstance(error, Timeout) else "")
         elif ticket == TRIAL:
             self._record_recovery()
-        if self._waiting:
+        if self._agent_queues:
             self._admit_waiting()
 
     def leave_after_success(self) -> None:
@@ -201,7 +201,7 @@ class Guard(ports.AdmissionGuard):
             self._retries_in_reserve += RETRY_EARNED
         if self.breaker.has_failures:
             self._record_recovery()
-        if self._waiting:
+        if self._agent_queues:
             self._admit_waiting()
 
     def may_retry(self) -> bool:
@@ -216,7 +216,9 @@ class Guard(ports.AdmissionGuard):
 
     def enter_hedge(self) -> bool:
         """Admit a hedged attempt with a PLAIN ticket, if no call waits and the retry budget allows it."""
-        if self._waiting or self.busy >= self._limit or self._retries_in_reserve < 1.0 or not self.breaker.closed:
+        if self._agent_queues or self.busy >= self._limit or not self.breaker.closed:
+            return False
+        if self._retries_in_reserve < 1.0:
             return False
         self._retries_in_reserve -= 1.0
         self.busy += 1
@@ -320,7 +322,7 @@ class Guard(ports.AdmissionGuard):
         return AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0)
 
     def _admit_waiting(self) -> None:
-        while self._waiting and self.busy < self._limit and self.breaker.closed:
+        while self._agent_queues and self.busy < self._limit and self.breaker.closed:
             self.busy += 1
             self._queue.next().proceed(PLAIN)
 
@@ -351,7 +353,7 @@ class Guard(ports.AdmissionGuard):
                     f"{self._bounds.queue:g} s: retry later"
                 )
                 waiter.reject(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
-        if self._waiting:
+        if self._agent_queues:
             self._watch(now)
 
 

@@ -251,7 +251,7 @@ class ServerSessions:
             if len(self.open) > self.max_sessions:
                 self._make_room(session)
 
-    def _make_room(self, newest: ServerSession | None) -> bool:
+    def _make_room(self, newest_session: ServerSession | None) -> bool:
         """Drop the session of a client or user that has been idle for longest. Returns False if none is idle.
 
         A session with subscriptions is dropped only if no other is idle, or if such sessions exceed half of the limit:
@@ -260,11 +260,11 @@ class ServerSessions:
         unused_sessions = [
             session
             for session in self.open.values()
-            if session.has_owner and session is not newest and not (session.active_sinks or session.requests)
+            if session.has_owner and session is not newest_session and not (session.active_sinks or session.requests)
         ]
         subscribed_sessions = [session for session in unused_sessions if session.subscriber is not None]
         idle_session = self.idle.longest_idle()
-        if idle_session is None or idle_session is newest:
+        if idle_session is None or idle_session is newest_session:
             idle_session = next((session for session in unused_sessions if session.subscriber is None), None)
         if subscribed_sessions and (idle_session is None or 2 * len(subscribed_sessions) > self.max_sessions):
             idle_session = subscribed_sessions[0]

@@ -160,9 +160,9 @@ class ClientCall:
             self.level = requested_level(request) if request.meta.has_log_level else None
         else:
             self.level = None if request.session is None else self.context.levels.get(request.session)
-            opened = request.legacy_session
-            if opened is not None:
-                self.attempts.client = opened.peer
+            legacy_session = request.legacy_session
+            if legacy_session is not None:
+                self.attempts.client = legacy_session.peer
         if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
             if request.session is None or request.legacy_session is None:
                 raise RpcError(
@@ -265,10 +265,10 @@ def _translate_arguments(call: ClientCall, shape: CallShape, client_arguments: R
     """Replace the client's arguments by those for the server, which policies, cache and audit log read too."""
     request = call.request
     if shape.missing_secret is not None:
-        why = (
+        message = (
             f"the gateway does not have the secret value of the argument '{shape.missing_secret}' of {call.route.name}"
         )
-        return Refusal(CONNECTION_LOST, why)
+        return Refusal(CONNECTION_LOST, message)
     try:
         server_arguments = shape.to_server(client_arguments)
     except MisnamedArgument as error:
@@ -302,8 +302,8 @@ def set_result_limit(call: ClientCall) -> Refusal | None:
         if header is not None:
             requested_tokens = smaller(requested_tokens, tokens_in(header.decode("latin-1")) or 0)
         if requested_tokens == 0:
-            allowed = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
-            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {allowed}")
+            value_range = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {value_range}")
         max_tokens = smaller(max_tokens, smaller(requested_tokens, request.result_tokens))
     call.max_result_tokens = request.default_tokens if max_tokens is None else max_tokens
     return None

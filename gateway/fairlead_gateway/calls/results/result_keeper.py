@@ -93,8 +93,8 @@ class ResultKeeper:
                 identity, request, route, max_tokens, result, request.context_session, members, meta
             )
         assert max_tokens is not None, "a result that is not recorded has a bound"
-        shown = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
-        if shown.result is None and not shown.unfit:
+        shortened = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
+        if shortened.result is None and not shortened.unfit:
             return result
         ident = new_entry(self.recorder.session(identity, None))
         unstored_reason = await self._store(identity, request, route, ident, result)
@@ -180,31 +180,31 @@ class ResultKeeper:
             _declares_output(route),
             supports_links=_supports_links(request),
         )
-        shown = await self._shortener.shorten(long_result)
-        if shown.result is None and not shown.unfit:
+        shortened = await self._shortener.shorten(long_result)
+        if shortened.result is None and not shortened.unfit:
             return result
         self._metrics.count_shortening(
-            is_stored=not original.unstored_reason, tokens=shown.tokens, shown=shown.shown_tokens
+            is_stored=not original.unstored_reason, tokens=shortened.tokens, shown_tokens=shortened.shown_tokens
         )
-        if shown.result is not None and not self._violates_schema(route, shown):
-            return shown.result
+        if shortened.result is not None and not self._violates_schema(route, shortened):
+            return shortened.result
         if original.unstored_reason:
             sentence = f"The result is lost, as it could not be stored: {original.unstored_reason}"
         else:
             sentence = f"The result is stored as {original.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
-            f"The call was made. Its result has about {shown.tokens:,} tokens, at most {max_tokens:,} are allowed, and "
-            f"no part of it would match the tool's outputSchema. {sentence}",
+            f"The call was made. Its result has about {shortened.tokens:,} tokens, at most {max_tokens:,} are allowed, "
+            f"and no part of it would match the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info
         ).result
 
-    def _violates_schema(self, route: Route, shown: ShownResult) -> bool:
+    def _violates_schema(self, route: Route, shortened: ShownResult) -> bool:
         """Whether a shortened result does not match the tool's `outputSchema`."""
         check = route.check
-        return check is not None and check.declares_output and check.result(shown.result or b"") is not None
+        return check is not None and check.declares_output and check.result(shortened.result or b"") is not None
 
 
 def _declares_output(route: Route) -> bool:

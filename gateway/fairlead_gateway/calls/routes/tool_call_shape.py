@@ -27,7 +27,7 @@ from fairlead_tools.selection import ResultSelection, select
 _decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
 SMALL_RESULT: Final = 8 << 10
 """Maximum bytes of a result whose part is selected in the event loop, which takes about a millisecond."""
-_WHERE: Final = "params.arguments"
+_LOCATION: Final = "params.arguments"
 
 
 class ToolCallShape:
@@ -36,8 +36,8 @@ class ToolCallShape:
     __slots__ = (
         "_client_names",
         "_defaults",
-        "_hidden",
         "_mask",
+        "_protected_names",
         "_quoted_name",
         "_secrets",
         "_server_names",
@@ -56,7 +56,7 @@ class ToolCallShape:
             self.selection = ResultSelection(shape.select, b'"outputSchema"' in bytes(shape.definition))
         self._server_names = shape.arguments
         self._client_names = {name: client_name for client_name, name in shape.arguments.items()}
-        self._hidden = ProtectedNames((*shape.hidden, *self._client_names))
+        self._protected_names = ProtectedNames((*shape.hidden, *self._client_names))
         self._values = _encode_members(shape.values)
         self._defaults = _encode_members(shape.defaults)
         self._secrets = _encode_members({name: secrets[name] for name in shape.secrets if name in secrets})
@@ -75,10 +75,10 @@ class ToolCallShape:
                 server_arguments[server_name] = value
             elif name in self._client_names:
                 raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._client_names[name]}'")
-            elif name not in self._hidden.names:
+            elif name not in self._protected_names.names:
                 server_arguments[name] = value
                 unchanged_names.append(name)
-        misread = self._hidden.explain_misread(unchanged_names, _WHERE)
+        misread = self._protected_names.explain_misread(unchanged_names, _LOCATION)
         if misread is not None:
             raise MisnamedArgument(misread)
         for name, value in self._defaults.items():
@@ -114,13 +114,13 @@ class ToolCallShape:
             content = msgspec.json.decode(members["content"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return result
-        changed = False
+        is_changed = False
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and isinstance(block.get("text"), str):
                 text = self.show_text(block["text"])
-                changed = changed or text != block["text"]
+                is_changed = is_changed or text != block["text"]
                 block["text"] = text
-        if not changed:
+        if not is_changed:
             return result
         members["content"] = Raw(jsonrpc.encode(content))
         return Raw(jsonrpc.encode(members))

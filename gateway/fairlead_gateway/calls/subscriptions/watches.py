@@ -28,7 +28,7 @@ class WatchTasks:
     """
 
     def __init__(self) -> None:
-        self._running = TaskSet()
+        self._tasks = TaskSet()
         self._watches: dict[object, _AgentWatch] = {}
         """Running tasks by key, the oldest first."""
 
@@ -38,12 +38,12 @@ class WatchTasks:
     def start(self, key: object, agent: str, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run `work` in a task, which counts for `agent`. Cancels an earlier task with an equal key."""
         self.stop(key)
-        task = self._running.start(work, name)
+        task = self._tasks.start(work, name)
         self._watches[key] = _AgentWatch(agent, task)
         task.add_done_callback(lambda done: self._remove_ended(key, done))
         if len(self._watches) > MAX_WATCHES:
-            [oldest] = oldest_of_largest(((other, watch.agent, 1) for other, watch in self._watches.items()), 1)
-            self.stop(oldest)
+            [oldest_key] = oldest_of_largest(((other, watch.agent, 1) for other, watch in self._watches.items()), 1)
+            self.stop(oldest_key)
 
     def stop(self, key: object) -> None:
         """Cancel the task with a key; no-op if there is none."""
@@ -62,4 +62,4 @@ class WatchTasks:
     async def cancel(self) -> None:
         """Cancel all tasks, and wait for their end."""
         self._watches.clear()
-        await self._running.cancel()
+        await self._tasks.cancel()
