@@ -205,7 +205,7 @@ class MetricsRegistry:
                 wait.breaches += 1
 
     def set_wait_exemplar(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
-        """Store a span as the exemplar of waits of that duration in a tier."""
+        """Store a span as the exemplar of the bucket of a wait that took `nanoseconds` in a tier."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:
             wait.series.set_exemplar(nanoseconds, trace_id, span_id)

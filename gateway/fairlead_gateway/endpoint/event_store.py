@@ -170,7 +170,7 @@ class ResumableStream:
     def attach(self, sink: EventSink, after: int) -> None:
         """Continue the stream in another response, beginning with the event after number `after`.
 
-        The former response ends.
+        The previous response ends.
         """
         self.pause()
         missed_events = b"".join([event for number, event in self._events if number > after])

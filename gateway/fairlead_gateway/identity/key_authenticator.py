@@ -178,7 +178,7 @@ class ApiKeys:
 
 
 def _has_same_names(parent: KeyRecord, created: KeyRecord) -> bool:
-    """Whether a key still has the agent and groups of a key that was created with it."""
+    """Whether a key has the same agent and groups as a key that was created with it."""
     return parent.agent == created.agent and frozenset(parent.groups) == frozenset(created.groups)
 
 

@@ -55,7 +55,7 @@ def is_by_owner(peer: Address, local: Address) -> bool:
 def peer_owner(peer: Address, local: Address) -> int | None:
     """User id of the process at the other end of a TCP connection of this machine, from the addresses of both ends.
 
-    NOBODY if there is no such process any more; None where the system does not tell.
+    NOBODY if there is no such process any more; None if the operating system does not report it.
     """
     try:
         return _owner_of(peer, local)

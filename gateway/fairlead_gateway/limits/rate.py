@@ -55,6 +55,7 @@ class Rate:
         """Number of calls that were admitted since the last synchronization."""
         self._sharing = sharing
         self._spread_end = 0.0
+        """Time up to which the admitted calls would reach if they were evenly spread."""
 
     @property
     def blocked(self) -> bool:

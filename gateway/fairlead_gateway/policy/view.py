@@ -137,7 +137,7 @@ class View:
         self._names_for_apps: dict[str, list[str]] | None = None
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
-        """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
+        """Route of a hidden tool; None if the view hides no tool called `name`. `now` is the time of the gateway's
         clock. In a grace period the tool can still be called, because clients may have an older list. After the grace
         period the route refuses calls and says which tier lists the tool.
         """

@@ -60,7 +60,7 @@ _ERA_CODES: Final = frozenset(
     }
 )
 """Codes by which a modern server rejects `initialize` of any client."""
-_WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
+_NO_SESSION_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses by which a modern server rejects `initialize` of any client."""
 _ENVELOPE_BYTES: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body without id, method and params."""
@@ -158,7 +158,7 @@ class HttpUpstream(Upstream):
                 self._rejects_legacy_sessions = True
             return True
         except McpError as error:
-            raise self.mask_of(line).error(error)  # noqa: B904 - likewise
+            raise self.mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> HttpCall:
@@ -411,7 +411,7 @@ def _is_about_sessions(error: McpError, *, has_user_token: bool) -> bool:
     handshake had the token of one user, so an error may concern only this user.
     """
     if isinstance(error, HttpRefused):
-        return error.status in _WITHOUT_SESSIONS if has_user_token else error.status not in (401, 403)
+        return error.status in _NO_SESSION_STATUSES if has_user_token else error.status not in (401, 403)
     if isinstance(error, HandshakeRefused) and has_user_token:
-        return error.code in _ERA_CODES or error.status in _WITHOUT_SESSIONS
+        return error.code in _ERA_CODES or error.status in _NO_SESSION_STATUSES
     return not has_user_token or isinstance(error, UnsupportedVersion)

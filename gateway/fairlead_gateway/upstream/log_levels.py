@@ -32,10 +32,11 @@ class LogLevels:
         self._current: int | None = None
 
     def level_to_set(self, client: bytes | None, level: str, now: float) -> str | None:
-        """The level to set at the server before it gets a request whose client wants `level`; None if the server has
-        the right level already.
+        """The level to set at the server before it gets a request of a client that has set `level`; None if the
+        server's level need not change.
 
-        The returned level is recorded as set. `client` identifies the client; all with None count as one client.
+        The returned level is recorded as set. `client` identifies the client; all clients without an id (None) count as
+        one client.
         """
         self._levels_by_client[client or b""] = LEVELS.index(level), now
         self._levels_by_client.move_to_end(client or b"")

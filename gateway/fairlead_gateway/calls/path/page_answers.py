@@ -82,8 +82,8 @@ def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], error_t
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:
-    """If a request repeats a call after `ask_by_answer`, restore the state of that call. Returns a refusal if the user
-    declined to open a page. Raises RpcError (-32602) if the state belongs to another call.
+    """If a request repeats a call after `ask_by_answer`, restore the state of the first call. Returns a refusal if the
+    user declined to open a page. Raises RpcError (-32602) if the state belongs to another call.
     """
     request, route = call.request, call.route
     if not request.modern:

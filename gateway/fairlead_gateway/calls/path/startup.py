@@ -69,7 +69,7 @@ class StartupWait:
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
-    """Refusal of a call to a server without a catalog; `starts` tells whether the server may become ready soon.
+    """Refusal of a call to a server without a catalog. With `starts`, the server may become ready soon.
 
     The message has no text from the server itself, because the model would read it.
     """

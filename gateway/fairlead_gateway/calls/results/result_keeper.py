@@ -129,8 +129,8 @@ class ResultKeeper:
         members: jsonrpc.RawObject,
         meta: jsonrpc.RawObject,
     ) -> bytes:
-        """Store a result, and name its entry in it. `members` are the members of the result, `meta` the members of its
-        `_meta`.
+        """Store a result, and add the id of the stored entry to it. `members` are the members of the result, `meta` the
+        members of its `_meta`.
         """
         ident = new_entry(session)
         unstored_reason = await self._store(identity, request, route, ident, result)

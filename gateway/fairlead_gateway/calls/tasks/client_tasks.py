@@ -186,7 +186,7 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
 
 
 class TaskNotice(NamedTuple):
-    """State of a task, as a client is notified of it by `notifications/tasks`."""
+    """State of a task, for the `notifications/tasks` to its client."""
 
     params: bytes
     """Params of the notification, raw JSON."""
@@ -216,7 +216,7 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     """Notification that a task failed, because the server's answer to `tasks/get` cannot be passed on.
 
-    `error` tells why. The times are that of the notification, as the task's own times are unknown.
+    `error` is the reason. The time of the notification stands for the task's times, which are unknown.
     """
     refusal = refusals.refusal_for(error)
     now = datetime.now(UTC).isoformat()

@@ -147,7 +147,7 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
     server = Listed()
     lists, _, _ = await lists_of(server, *persons)
     await read_due(lists)
-    lists.signed_in(LINEAR, b"dora")
+    lists.note_sign_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == [*persons, "dora"]
     lists.refresh(LINEAR)
@@ -171,7 +171,7 @@ async def test_later_lists_stay_those_of_the_oldest_grant_after_another_person_h
     server = Listed()
     lists, _, _ = await lists_of(server, "alice", "dora")
     lists._read_settings[LINEAR] = ()
-    lists.signed_in(LINEAR, b"dora")
+    lists.note_sign_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == ["alice"]
 
@@ -186,7 +186,7 @@ async def test_a_person_whom_the_server_refuses_does_not_keep_the_lists_from_oth
     lists._observe = lambda server, person, cause, seconds: tried.append((person, cause))
     lists._read_settings[LINEAR] = ()
     if signed_in:
-        lists.signed_in(LINEAR, signed_in)
+        lists.note_sign_in(LINEAR, signed_in)
     await read_due(lists)
     assert server.persons == ["alice", "bob", "carol"]
     assert tried == [(b"alice", "HttpRefused"), (b"bob", "HttpRefused"), (b"carol", "ConnectFailed")]
@@ -196,7 +196,7 @@ async def test_servers_that_list_to_everybody_are_left_alone() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice")
     lists._consents = dict
-    lists.signed_in(LINEAR, b"alice")
+    lists.note_sign_in(LINEAR, b"alice")
     await read_due(lists)
     assert server.persons == []
 
@@ -208,8 +208,8 @@ async def test_a_server_that_hangs_delays_no_other_and_is_asked_once() -> None:
     other = ServerKey("default", "notion")
     lists._consents = lambda: {LINEAR: hanging.consent, other: quick.consent}
     await lists._read_due()
-    lists.signed_in(other, b"bob")
-    lists.signed_in(LINEAR, b"bob")
+    lists.note_sign_in(other, b"bob")
+    lists.note_sign_in(LINEAR, b"bob")
     await lists._read_due()
     await lists._read_due()
     await lists._reading_tasks[other]
