@@ -75,7 +75,7 @@ class ResourceIndex:
         denied_tools: Collection[ToolRef] = frozenset(),
     ) -> None:
         """Create the index. `escaped_servers`: servers whose control characters are escaped. User interfaces that only
-        `denied_tools` reference are withheld_uris.
+        `denied_tools` reference are withheld.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
         """Routes by method and name or URI, created at the first request. Routes of completions are stored by
