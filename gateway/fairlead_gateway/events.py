@@ -41,7 +41,7 @@ SWAPPED: Final = "catalog.swapped"
 MAX_EVENTS: Final = 1024
 """Number of events in the ring buffer."""
 MAX_NAMES: Final = 100
-"""Most names per list of an event; `more` counts the rest."""
+"""Maximum number of names per list of an event; `more` counts the rest."""
 OFFLINE: Final = "offline"
 REMOVED: Final = "removed"
 

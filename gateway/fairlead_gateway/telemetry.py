@@ -23,9 +23,9 @@ BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5
 _BOUNDS_NS: Final = [round(bound * 1e9) for bound in BOUNDS]
 
 MAX_LABEL_SETS: Final = 2000
-"""Most combinations of method, tool, server and error type that have a histogram of their own."""
+"""Maximum number of combinations of method, tool, server and error type that have a histogram of their own."""
 MAX_TIERS: Final = 50
-"""Most tiers with metrics of their own; if there are more tiers, the first ones by name have metrics."""
+"""Maximum number of tiers with metrics of their own; if there are more tiers, the first ones by name have metrics."""
 OTHER: Final = "other"
 """Value of the labels tool and server for calls beyond MAX_LABEL_SETS."""
 

@@ -63,7 +63,7 @@ class RequestMeta:
         self.has_traceparent = has_traceparent
         """Whether `_meta` has a `traceparent` (SEP-414)."""
         self.result_tokens = result_tokens
-        """Most tokens of the result (`core.long_results`); None if unlimited, 0 if the value is invalid."""
+        """Maximum tokens of the result (`core.long_results`); None if unlimited, 0 if the value is invalid."""
         self.extensions = extensions
         """MCP extensions that a modern client declares with the request (SEP-2133)."""
         self.missing_member = missing_member
@@ -137,9 +137,9 @@ class McpRequest:
         self.context_session: str | None = None
         """Id of the context session in which the result is stored (`execute_tool`); None to store nothing."""
         self.result_tokens: int | None = None
-        """Most tokens of the result, for a call over REST; None if unlimited."""
+        """Maximum number of tokens of the result, for a call over REST; None if unlimited."""
         self.default_tokens: int | None = None
-        """Most tokens of the result if no other limit is set; None if unlimited."""
+        """Maximum number of tokens of the result if no other limit is set; None if unlimited."""
 
     @property
     def continued(self) -> bool:

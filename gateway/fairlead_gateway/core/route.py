@@ -79,7 +79,7 @@ class Route:
     extend the call.
     """
     max_bytes: int
-    """Most bytes of a result."""
+    """Maximum number of bytes of a result."""
     server_info: bytes
     """`serverInfo` for modern results, raw JSON."""
     guard: AdmissionGuard
@@ -122,7 +122,7 @@ class Route:
     quota: Quota | None = None
     """The caller's quota in the server's namespace; None if unlimited."""
     result_tokens: int | None = None
-    """Most tokens of a result according to the tool; None if unlimited."""
+    """Maximum number of tokens of a result according to the tool; None if unlimited."""
     task: TaskRef | None = None
     """The task that a request is about; None for other requests."""
     verify: Callable[[bytes | Raw], None] | None = None

@@ -81,7 +81,7 @@ class Tool(msgspec.Struct, frozen=True):
     caps: Caps | None = None
     """Limits on calls of all agents together; None if unlimited."""
     result_tokens: int | None = None
-    """Most tokens of a result; None if unlimited."""
+    """Maximum number of tokens of a result; None if unlimited."""
     speech: str | None = None
     """When a speech model speaks about the result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None to decide by the
     tool's duration.

@@ -61,7 +61,7 @@ class UpstreamRequest:
         self.deadline = deadline
         """Time at which the request fails, in seconds of the monotonic clock."""
         self.max_bytes = max_bytes
-        """Most bytes of the response."""
+        """Maximum number of bytes of the response."""
         self.name_lines = b""
         """`Mcp-Name` and `Mcp-Param-*` header lines for modern servers (SEP-2243)."""
         self.header_lines = b""

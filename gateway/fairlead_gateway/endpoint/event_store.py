@@ -20,7 +20,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.limits.shares import oldest_of_largest
 
-SINCE: Final = "2025-11-25"
+FIRST_REVISION: Final = "2025-11-25"
 """First revision with resumable streams. Clients of older revisions may take the empty event at the start for a
 message."""
 RETRY_MS: Final = 500

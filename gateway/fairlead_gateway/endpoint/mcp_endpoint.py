@@ -25,7 +25,7 @@ from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
-from fairlead_gateway.endpoint.event_store import SINCE, Cancellable, EventStore, StreamResumption
+from fairlead_gateway.endpoint.event_store import FIRST_REVISION, Cancellable, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.held_requests import HeldRequests
 from fairlead_gateway.endpoint.http_service import HttpService, PortLimits
@@ -50,7 +50,7 @@ LISTEN: Final = "subscriptions/listen"
 
 log = logging.getLogger(__name__)
 
-TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
+TIMED_METHODS: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that the gateway answers itself, with their duration recorded in metrics."""
 _REJECTION_HEADERS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
 """Header lines of rejections, by status."""
@@ -128,7 +128,7 @@ class McpEndpoint(HttpService):
         )
         self.router_tokens = handlers.router_tokens
         self.meta_calls = MetaCalls(dispatcher, handlers.recorder, handlers.own_tools, self)
-        self._recorders = {method: metrics.recorder(method) for method in TIMED}
+        self._recorders = {method: metrics.recorder(method) for method in TIMED_METHODS}
 
     def activate(self, selection: Selection) -> None:
         """Replace the served selection, and retry requests that wait for a server to start."""
@@ -401,7 +401,7 @@ class McpEndpoint(HttpService):
         exchange.cancel_on_disconnect = request.modern
         if not request.modern:
             session = request.legacy_session
-            if session is not None and session.version >= SINCE:
+            if session is not None and session.version >= FIRST_REVISION:
                 exchange.resumes = self.event_store, request.session or b""
             exchange.prefers_stream = exchange.can_stream and prefers_streams(exchange.headers)
         call = self.dispatcher.start(exchange, route, request, lines)

@@ -22,13 +22,13 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, GrantFailed
 log = logging.getLogger(__name__)
 
 COOL_DOWN: Final = 10.0
-"""Fewest seconds between two fetches because of unknown keys."""
+"""Minimum seconds between two fetches because of unknown keys."""
 FRESH_SECONDS: Final = 300.0
 """Seconds between periodic fetches, which find withdrawn keys."""
 FIRST_PAUSE: Final = 1.0
 """First pause in seconds between attempts while the issuer cannot be reached; it doubles with each failure."""
 LONGEST_PAUSE: Final = 30.0
-"""Longest pause in seconds between attempts while the issuer cannot be reached."""
+"""Maximum pause in seconds between attempts while the issuer cannot be reached."""
 MAX_KEYS: Final = 64
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
 """Asymmetric key types, values of `kty` (RFC 7518 section 6.1, RFC 8037)."""

@@ -21,11 +21,11 @@ from fairlead_gateway.grants.private_files import replace_whole
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
 MAX_CLAIM_BYTES: Final = 4096
-"""Most bytes of the creator's claims, as JSON, in the record of a key."""
+"""Maximum number of bytes of the creator's claims, as JSON, in the record of a key."""
 MAX_BYTES: Final = 512 << 10
 """Maximum number of bytes of all created keys, because a Secret is limited to 1 MiB."""
 MAX_NAME_CHARACTERS: Final = 64
-"""Most characters of a key's name."""
+"""Maximum number of characters of a key's name."""
 EVERYBODY: Final = "*"
 """In a list of groups, stands for every principal with a credential."""
 Change = Callable[[KeyDocument], KeyDocument]

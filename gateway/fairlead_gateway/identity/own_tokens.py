@@ -61,7 +61,7 @@ WORKLOAD_CLAIM: Final = "fairlead_workload"
 SKEW_SECONDS: Final = 30.0
 """Tolerated difference between the clocks of two replicas."""
 MAX_SECONDS: Final = 600.0
-"""Longest lifetime of a token."""
+"""Maximum lifetime of a token, in seconds."""
 MAX_ENDED: Final = 65_536
 """Maximum number of ended sessions that are remembered, each until all of its tokens have expired. If there are more,
 the oldest is forgotten, and all tokens that are as old as its tokens are rejected; clients then refresh them.

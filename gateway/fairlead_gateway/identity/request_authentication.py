@@ -41,11 +41,13 @@ CACHE_BYTES: Final = 16 << 20
 REFUSAL_SECONDS: Final = 5.0
 """Seconds for which a rejection is cached, so that repeated attempts are cheap."""
 MAX_REFUSALS: Final = 1024
-"""Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
+"""Maximum number of cached rejections. They have a cache of their own, so that invalid credentials never displace valid
+ones.
+"""
 MAX_LOOK_UPS: Final = 32
-"""Most look-ups of credentials that run at once."""
+"""Maximum number of look-ups of credentials that run at once."""
 MAX_PENDING: Final = 512
-"""Most look-ups that run or wait; further requests are rejected."""
+"""Maximum number of look-ups that run or wait; further requests are rejected."""
 LOOK_UP_SECONDS: Final = 10.0
 MAX_TOKEN: Final = 16 << 10
 """Characters; longer credentials are rejected without decoding."""
@@ -162,12 +164,14 @@ class Identities:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
-    def keep_tokens(self, needed: bool) -> None:
-        """Store the raw token of each JWT with its identity, because a server needs it; if not `needed`, drop them."""
-        if needed == self._keeps_tokens:
+    def keep_tokens(self, are_needed: bool) -> None:
+        """Store the raw token of each JWT with its identity, because a server needs it. Without `are_needed`, drop the
+        stored tokens.
+        """
+        if are_needed == self._keeps_tokens:
             return
-        self._keeps_tokens = needed
-        if not needed:
+        self._keeps_tokens = are_needed
+        if not are_needed:
             for token in self._subject_tokens:
                 token.drop()
             return
