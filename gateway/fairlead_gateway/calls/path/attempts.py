@@ -361,7 +361,7 @@ class Attempts(ResponseSink):
             return self.deadline
         if not self._watched:
             self._watched = True
-            self.context.watched.add(self, self.deadline)
+            self.context.watched_calls.add(self, self.deadline)
         return latest_deadline
 
     def _extend_deadline(self) -> None:
@@ -387,7 +387,7 @@ class Attempts(ResponseSink):
     def _unwatch(self) -> None:
         if self._watched:
             self._watched = False
-            self.context.watched.discard(self)
+            self.context.watched_calls.discard(self)
 
     def check_deadline(self, now: float) -> float:
         """Fail the attempt if its deadline has passed; returns the time of the next check (implements WatchedCall).

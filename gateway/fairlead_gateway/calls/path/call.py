@@ -287,7 +287,7 @@ class ToolCall(AttemptOwner):
         if outcome.repaired_defect and (
             route.shape is None or route.shape.selection is None
         ):  # a selected part may be incomplete
-            self.context.mended.log_once(route.server.key, route.name, outcome.repaired_defect)
+            self.context.mended_results.log_once(route.server.key, route.name, outcome.repaired_defect)
         if outcome.needs_input:
             input_required = Raw(round_trips.well_formed(outcome.result))
             round_trips.check_pages(input_required, self.call.capabilities())
