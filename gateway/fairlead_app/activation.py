@@ -29,9 +29,9 @@ from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.upstream.hedge import Hedged
+from fairlead_gateway.upstream.hedge import HedgedUpstream
 from fairlead_gateway.upstream.registry import Registry
-from fairlead_gateway.yielding import in_turns, let_go
+from fairlead_gateway.yielding import free_in_turns, in_turns
 from fairlead_tools.validation.schema_cache import ToolCheck
 
 log = logging.getLogger("fairlead_gateway")
@@ -88,7 +88,7 @@ class Activation:
 
     async def free_replaced(self) -> None:
         """Free the memory of replaced selections."""
-        await let_go(self._replaced_selections)
+        await free_in_turns(self._replaced_selections)
 
     def _select_in_slices(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
         reaches = yield from table_in_slices(
@@ -98,7 +98,7 @@ class Activation:
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, with_latency=with_latency))
 
     def _warn_about_policies(self, policies: Collection[Policy]) -> None:
-        ambiguous = self._shared.trust.names.without_issuer(policies)
+        ambiguous = self._shared.trust.names.ambiguous_policies(policies)
         if ambiguous:
             log.warning(
                 "%d policies have a subject of kind Agent, Group or Claim without `issuer`, although several issuers "
@@ -144,7 +144,7 @@ class Activation:
 
     def _set_tier_limits(self, tiers: Collection[Tier]) -> None:
         self._outbox.samples.set_late_ms(fastest_limit(tiers))
-        self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
+        self._shared.metrics.set_tiers({tier.name: tier.max_latency_ms for tier in tiers})
 
 
 def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream | None:
@@ -152,7 +152,7 @@ def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream 
     after_ms = server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None
-    return Hedged(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
+    return HedgedUpstream(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
 
 
 def shortest_timeout(default: float, *milliseconds: int | None) -> float:

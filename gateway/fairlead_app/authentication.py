@@ -69,7 +69,7 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
     names.groups("FAIRLEAD_ADMIN_GROUPS", identity.admin_groups)
     keys = _keys(identity, namespace, kube, names)
     if keys is not None:
-        names = msgspec.structs.replace(names, carried=keys.carries)
+        names = msgspec.structs.replace(names, is_name_of_key=keys.has_name)
     client = console_client(settings.console, identity, credential_issuers)
     tokens = _tokens(identity, credential_issuers, names)
     configured = [keys, tokens, _service_accounts(identity, credential_issuers, kube)]

@@ -99,7 +99,7 @@ def compose(
         shared.clock,
         own=local_catalog.values(),
         tallying=settings.records.aggregates,
-        refreshing=lambda server: listings.refresh(server),  # noqa: PLW0108 - the listings are made below
+        on_refresh=lambda server: listings.refresh(server),  # noqa: PLW0108 - the listings are made below
     )
     listings = granted_listings(shared, lambda: registry, outbox, lambda: path.endpoint.selection.snapshot)
     sign_ins = make_sign_ins(shared, lambda: registry, listings, lambda: listener.port)
@@ -176,7 +176,7 @@ def _snapshot_store(
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
         environment=installation.environment,
-        replaced=activation.free_replaced,
+        on_replaced=activation.free_replaced,
         heap=shared.heap,
     )
 

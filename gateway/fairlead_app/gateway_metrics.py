@@ -36,7 +36,7 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
         shared.checks,
         lambda: parts.registry.guards,
         endpoint,
-        lambda: len(rest.administration.issuers.without_issuer(served.get().snapshot.rules.policies)),
+        lambda: len(rest.administration.issuers.ambiguous_policies(served.get().snapshot.rules.policies)),
     )
     return registry_of(
         gateway,

@@ -58,12 +58,12 @@ def make_sign_ins(
     services = SignInServices(
         site=SignInSite(base, local, settings.console.enabled),
         store=shared.grants,
-        consents=lambda key: registry().consent(key),
-        needed=lambda key: registry().needs_grants(key),
-        everywhere=lambda: registry().consents(),
-        credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
-        replaced=lambda key, person: registry().forget(key, person),
-        granted=listings.signed_in,
+        find_consent=lambda key: registry().consent(key),
+        needs_grants=lambda key: registry().needs_grants(key),
+        all_consents=lambda: registry().consents(),
+        find_credentials=lambda key: registry().credentials(key) if registry().consent(key) is not None else None,
+        forget_key=lambda key, person: registry().forget(key, person),
+        note_sign_in=listings.note_sign_in,
         clock=shared.clock,
     )
     sealer = SignInSealer(settings.installation.session_key.encode())

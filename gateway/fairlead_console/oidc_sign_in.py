@@ -160,7 +160,9 @@ class OidcSignIn:
         for name, token in (("access token", answer.access_token), ("ID token", answer.id_token)):
             # `check` writes no entry of the audit log: it is normal that one of the two tokens is not for this gateway
             verdict = (
-                (self._tokens.check(token) or await self._tokens.look_up(token)) if self._tokens.wants(token) else None
+                (self._tokens.check(token) or await self._tokens.look_up(token))
+                if self._tokens.recognizes(token)
+                else None
             )
             if isinstance(verdict, Identity):
                 admitted = await self._form.admit(request, token)

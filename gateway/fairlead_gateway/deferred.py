@@ -21,7 +21,7 @@ class Deferred(Generic[Part]):
     def __init__(self, make: Callable[[], Part], heap: Heap) -> None:
         self._make = make
         self._heap = heap
-        self._making = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.part: Part | None = None
         """The part; None before it is created."""
 
@@ -29,7 +29,7 @@ class Deferred(Generic[Part]):
         """Return the part, and create it if needed. Errors of its creation are raised, and the next call
         tries again.
         """
-        async with self._making:
+        async with self._lock:
             if self.part is None:
                 with self._heap.pause_collection():
                     self.part = await asyncio.to_thread(self._make)

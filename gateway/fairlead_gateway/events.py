@@ -40,8 +40,8 @@ TOOLS_CHANGED: Final = "tools.changed"
 SWAPPED: Final = "catalog.swapped"
 MAX_EVENTS: Final = 1024
 """Number of events in the ring buffer."""
-MOST_NAMES: Final = 100
-"""Most names per list of an event; `more` counts the rest."""
+MAX_NAMES: Final = 100
+"""Maximum number of names per list of an event; `more` counts the rest."""
 OFFLINE: Final = "offline"
 REMOVED: Final = "removed"
 
@@ -82,7 +82,7 @@ Listener = Callable[[Event], None]
 """Receives events in order, in the gateway's event loop. It must not block; exceptions are logged."""
 
 
-class Missed(Exception):
+class MissedEvents(Exception):
     """Some of the requested events are no longer in the ring buffer."""
 
 
@@ -91,7 +91,7 @@ class EventLog:
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), max_events: int = MAX_EVENTS) -> None:
         self._now = now
-        self._life = secrets.token_hex(4)
+        self._id_prefix = secrets.token_hex(4)
         """Random first part of event ids, so that events of different processes have different ids."""
         self._ring: deque[Event] = deque(maxlen=max_events)
         self._next_event = asyncio.Event()
@@ -123,18 +123,18 @@ class EventLog:
 
     def ident(self, number: int) -> str:
         """Id of an event by its number."""
-        return f"{self._life}-{number}"
+        return f"{self._id_prefix}-{number}"
 
     def number_of(self, ident: str) -> int:
-        """Number of an event by its id. Raises Missed for an id of another process."""
-        life, _, number = ident.rpartition("-")
-        if life != self._life or not number.isdecimal() or int(number) > self.number:
-            raise Missed
+        """Number of an event by its id. Raises MissedEvents for an id of another process."""
+        id_prefix, _, number = ident.rpartition("-")
+        if id_prefix != self._id_prefix or not number.isdecimal() or int(number) > self.number:
+            raise MissedEvents
         return int(number)
 
     async def after(self, number: int, seconds: float) -> list[Event]:
         """Events with a higher number, oldest first. If there are none, waits up to `seconds` for the first one. Raises
-        Missed.
+        MissedEvents.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -142,10 +142,10 @@ class EventLog:
                     await self._next_event.wait()
         except TimeoutError:
             return []
-        oldest = self.number - len(self._ring)
-        if number < oldest:
-            raise Missed
-        return [*self._ring][number - oldest :]
+        oldest_number = self.number - len(self._ring)
+        if number < oldest_number:
+            raise MissedEvents
+        return [*self._ring][number - oldest_number :]
 
     def before_last(self, count: int) -> int:
         """The number with which `after` returns the last `count` events about servers, tools and files, or all if fewer
@@ -166,9 +166,9 @@ class EventLog:
 
     def _differences(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         for key in sorted({*before.servers, *after.servers}):
-            was, now = before.servers.get(key), after.servers.get(key)
-            if was is not now:
-                self._compare(key, was, now)
+            old_server, new_server = before.servers.get(key), after.servers.get(key)
+            if old_server is not new_server:
+                self._compare(key, old_server, new_server)
             yield
         for key in sorted({*self._published_causes, *after.entries}):
             self._compare_failures(key, after)
@@ -186,27 +186,27 @@ class EventLog:
         elif entry is None or (server is not None and server.catalog.online):
             self._published_causes.pop(key, None)
 
-    def _compare_files(self, was: tuple[FileProblem, ...], now: tuple[FileProblem, ...]) -> None:
-        for problem in now:
-            if problem not in was:
+    def _compare_files(self, old_problems: tuple[FileProblem, ...], new_problems: tuple[FileProblem, ...]) -> None:
+        for problem in new_problems:
+            if problem not in old_problems:
                 self._publish(FILE_REJECTED, file=problem.file, message=problem.message)
-        rejected = {problem.file for problem in now}
-        for file in dict.fromkeys(problem.file for problem in was):
-            if file not in rejected:
+        rejected_files = {problem.file for problem in new_problems}
+        for file in dict.fromkeys(problem.file for problem in old_problems):
+            if file not in rejected_files:
                 self._publish(FILE_ACCEPTED, file=file)
 
-    def _compare(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
-        up_before = was is not None and was.catalog.online
-        up = now is not None and now.catalog.online
-        if up_before and not up:
-            self._publish(DISCONNECTED, server=str(key), reason=REMOVED if now is None else OFFLINE)
-        self._compare_tools(key, was, now)
-        if up and not up_before:
+    def _compare(self, key: ServerKey, old_server: Server | None, new_server: Server | None) -> None:
+        was_online = old_server is not None and old_server.catalog.online
+        is_online = new_server is not None and new_server.catalog.online
+        if was_online and not is_online:
+            self._publish(DISCONNECTED, server=str(key), reason=REMOVED if new_server is None else OFFLINE)
+        self._compare_tools(key, old_server, new_server)
+        if is_online and not was_online:
             self._publish(CONNECTED, server=str(key))
 
-    def _compare_tools(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
-        old_tools = {tool.name: tool.definition for tool in was.tools} if was is not None else {}
-        new_tools = {tool.name: tool.definition for tool in now.tools} if now is not None else {}
+    def _compare_tools(self, key: ServerKey, old_server: Server | None, new_server: Server | None) -> None:
+        old_tools = {tool.name: tool.definition for tool in old_server.tools} if old_server is not None else {}
+        new_tools = {tool.name: tool.definition for tool in new_server.tools} if new_server is not None else {}
         if old_tools == new_tools:
             return
         name_lists = [
@@ -233,4 +233,4 @@ class EventLog:
 
 
 def _first_names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(names)[:MOST_NAMES]
+    return tuple(names)[:MAX_NAMES]

@@ -40,7 +40,7 @@ IDLE_SHARE: Final = 0.01
 """Share of a CPU core below which the process is idle."""
 THAW_SECONDS: Final = 600.0
 """Shortest time between two thaws."""
-MOST_FROZEN: Final = 2_000_000
+MAX_CREATED_OBJECTS: Final = 2_000_000
 """Number of objects, created in activations since the last thaw, above which a thaw no longer waits for the process to
 be idle; ten activations with 10,000 tools create as many. The objects are counted when they are created, since counting
 all frozen objects (`gc.get_freeze_count`) takes 10 ms and more.
@@ -51,7 +51,8 @@ class Heap:
     """Controls the process's garbage collector between `start` and `stop`.
 
     `owner` is false in a program that runs a gateway among other things and configures the collector itself; then the
-    collector is only paused during activations. `clock` is a monotonic clock and `busy` the used CPU time, in seconds.
+    collector is only paused during activations. `clock` is a monotonic clock, `cpu_seconds` the CPU time that the
+    process has used, both in seconds.
     """
 
     def __init__(
@@ -59,21 +60,21 @@ class Heap:
         *,
         owner: bool = True,
         clock: Callable[[], float] = time.monotonic,
-        busy: Callable[[], float] = time.process_time,
+        cpu_seconds: Callable[[], float] = time.process_time,
     ) -> None:
         self._owner = owner
         self._clock = clock
-        self._busy = busy
+        self._cpu_seconds = cpu_seconds
         self._thresholds: tuple[int, int, int] | None = None
         self._checker: asyncio.Task[None] | None = None
-        self._checked = (clock(), busy())
+        self._last_check = (clock(), cpu_seconds())
         """Time and used CPU time at the last check."""
         self._thawed_at = clock()
-        self._young = 0
+        self._collections_at_thaw = 0
         """Number of collections of the youngest generation at the end of the last thaw."""
         self._created_in_activations = 0
         """Objects created in activations since the last thaw."""
-        self._began = 0.0
+        self._collection_started_at = 0.0
         self.full_seconds = 0.0
         """Total duration of full collections since the start."""
 
@@ -122,18 +123,18 @@ class Heap:
         gc.freeze()
         self._thawed_at = self._clock()
         self._created_in_activations = 0
-        self._young = _young_collections()
+        self._collections_at_thaw = _young_collections()
 
     def check(self) -> None:
         """Thaw if there may be garbage and the process is idle, or if there may be too much garbage."""
-        (before, used), now = self._checked, (self._clock(), self._busy())
-        self._checked = now
-        may_have_garbage = self._created_in_activations > 0 or _young_collections() > self._young
+        (last_time, last_cpu_seconds), now = self._last_check, (self._clock(), self._cpu_seconds())
+        self._last_check = now
+        may_have_garbage = self._created_in_activations > 0 or _young_collections() > self._collections_at_thaw
         if now[0] - self._thawed_at < THAW_SECONDS or not may_have_garbage:
             return
-        if now[1] - used < IDLE_SHARE * (now[0] - before):
+        if now[1] - last_cpu_seconds < IDLE_SHARE * (now[0] - last_time):
             self.thaw()
-        elif self._created_in_activations > MOST_FROZEN:
+        elif self._created_in_activations > MAX_CREATED_OBJECTS:
             log.info(
                 "full garbage collection while calls run: catalogs added %d objects since the last full collection",
                 self._created_in_activations,
@@ -149,9 +150,9 @@ class Heap:
         """Measure full collections. This is a callback of `gc`, called before and after each collection."""
         if info["generation"] == 2:
             if phase == "start":
-                self._began = time.perf_counter()
+                self._collection_started_at = time.perf_counter()
             else:
-                self.full_seconds += time.perf_counter() - self._began
+                self.full_seconds += time.perf_counter() - self._collection_started_at
 
 
 def _young_collections() -> int:

@@ -151,8 +151,8 @@ class RelayUpstream(Upstream):
         return self.upstream.modern
 
     @property
-    def keeps_tasks(self) -> bool:
-        return self.upstream.keeps_tasks
+    def accepts_tasks(self) -> bool:
+        return self.upstream.accepts_tasks
 
     def next_id(self) -> bytes:
         return self.upstream.next_id()
@@ -191,5 +191,5 @@ class CompletedRequest:
         """No-op, as the request is completed."""
 
 
-ANSWERED = CompletedRequest()
+NO_OP_PENDING = CompletedRequest()
 """A `Pending` whose `cancel` does nothing."""

@@ -23,9 +23,9 @@ BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5
 _BOUNDS_NS: Final = [round(bound * 1e9) for bound in BOUNDS]
 
 MAX_LABEL_SETS: Final = 2000
-"""Most combinations of method, tool, server and error type that have a histogram of their own."""
+"""Maximum number of combinations of method, tool, server and error type that have a histogram of their own."""
 MAX_TIERS: Final = 50
-"""Most tiers with metrics of their own; if there are more tiers, the first ones by name have metrics."""
+"""Maximum number of tiers with metrics of their own; if there are more tiers, the first ones by name have metrics."""
 OTHER: Final = "other"
 """Value of the labels tool and server for calls beyond MAX_LABEL_SETS."""
 
@@ -71,7 +71,7 @@ class Histogram:
         self.buckets[_bucket_of(nanoseconds)] += 1
         self.total += nanoseconds
 
-    def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
         """Store a span as the exemplar of its duration's bucket."""
         index = _bucket_of(nanoseconds)
         self.exemplars[index] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
@@ -112,10 +112,10 @@ class Recorder(ports.CallRecorder):
         series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
         series.observe(nanoseconds)
 
-    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
         series = self._errors.get(error_type) if error_type else self._ok
         if series is not None:
-            series.exemplify(nanoseconds, trace_id, span_id)
+            series.set_exemplar(nanoseconds, trace_id, span_id)
 
     def _open(self, error_type: str) -> Histogram:
         series, has_labels = self._metrics.series(self._method, self._tool, self._server, error_type)
@@ -163,9 +163,9 @@ class MetricsRegistry:
     def count_stored_result(self, *, is_stored: bool) -> None:
         self.stored_results[is_stored] += 1
 
-    def count_shortening(self, *, is_stored: bool, tokens: int, shown: int) -> None:
+    def count_shortening(self, *, is_stored: bool, tokens: int, shown_tokens: int) -> None:
         self.shortened_results[is_stored] += 1
-        self.tokens_withheld += max(0, tokens - shown)
+        self.tokens_withheld += max(0, tokens - shown_tokens)
 
     def count_meta_call(self, name: str) -> None:
         self.meta_calls[name] += 1
@@ -184,11 +184,11 @@ class MetricsRegistry:
             return series, True
         if len(self._series) < self._max:
             return self._series.setdefault(key, Histogram()), True
-        other = (method, OTHER, OTHER, error_type)
-        return self._series.setdefault(other, Histogram()), False
+        other_key = (method, OTHER, OTHER, error_type)
+        return self._series.setdefault(other_key, Histogram()), False
 
-    def budgets(self, limits: Mapping[str, int | None]) -> None:
-        """Set the tiers, with their limits in milliseconds; counts of existing tiers are kept."""
+    def set_tiers(self, limits: Mapping[str, int | None]) -> None:
+        """Set the tiers, with their limits in milliseconds. Existing tiers continue their counts."""
         waits = {}
         for tier in sorted(limits)[:MAX_TIERS]:
             limit_ms = limits[tier]
@@ -204,16 +204,16 @@ class MetricsRegistry:
             if nanoseconds > wait.limit_ns:
                 wait.breaches += 1
 
-    def exemplify_wait(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
-        """Store a span as the exemplar of waits of that duration in a tier."""
+    def set_wait_exemplar(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
+        """Store a span as the exemplar of the bucket of a wait that took `nanoseconds` in a tier."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:
-            wait.series.exemplify(nanoseconds, trace_id, span_id)
+            wait.series.set_exemplar(nanoseconds, trace_id, span_id)
 
     def reject(self, status: int) -> None:
         self.rejected[status] = self.rejected.get(status, 0) + 1
 
-    def limit(self, scope: str) -> None:
+    def count_limit(self, scope: str) -> None:
         self.limited[scope] = self.limited.get(scope, 0) + 1
 
     def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Histogram]]:

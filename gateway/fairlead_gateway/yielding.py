@@ -14,27 +14,27 @@ from typing import Final, TypeVar
 
 from fairlead_api.slices import empty_in_slices
 
-Made = TypeVar("Made")
+ResultT = TypeVar("ResultT")
 
 TURN: Final = 0.0003
 """Seconds of work between two iterations of the event loop."""
 
 
-async def in_turns(steps: Generator[None, None, Made]) -> Made:
+async def in_turns(steps: Generator[None, None, ResultT]) -> ResultT:
     """Run a generator to its end, and return its result. Each step should take much less than `TURN`."""
-    until = time.perf_counter() + TURN
+    turn_end = time.perf_counter() + TURN
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            result: Made = end.value
+            result: ResultT = end.value
             return result
-        if time.perf_counter() >= until:
+        if time.perf_counter() >= turn_end:
             await asyncio.sleep(0)
-            until = time.perf_counter() + TURN
+            turn_end = time.perf_counter() + TURN
 
 
-async def let_go(parts: list[object]) -> None:
+async def free_in_turns(parts: list[object]) -> None:
     """Empty a list from its end, in slices. This frees objects without other references: freeing 10,000 tools at once
     would delay every call by 20 ms, in a thread too.
     """

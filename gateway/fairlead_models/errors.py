@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from fairlead_formats.wire.errors import LlmError
-from fairlead_gateway.limits.limiter import Limited
+from fairlead_gateway.limits.limiter import LimitRefusal
 from fairlead_models.model_breakers import ModelClosed
 from fairlead_offers.problems import RATE_LIMITED, Problem
 from fairlead_web.problem_responses import seconds_of
@@ -24,7 +24,7 @@ def llm_error(problem: Problem) -> LlmError:
     return LlmError(document.status, document.detail, document.code, headers=headers)
 
 
-def budget_error(refused: Limited) -> LlmError:
+def budget_error(refused: LimitRefusal) -> LlmError:
     """Error 429 for an agent that has used up its tokens of the day. The error tells SDKs not to retry, because they
     would wait until midnight.
     """

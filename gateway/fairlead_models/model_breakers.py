@@ -136,7 +136,7 @@ class ModelBreakers:
     def record_success(self, target: ModelTarget) -> None:
         """Count a success of a model, which closes its breaker."""
         guarded = self._guarded_models.get(target)
-        if guarded is not None and guarded.breaker.troubled:
+        if guarded is not None and guarded.breaker.has_failures:
             guarded.breaker.record_success()
 
     def record_failure(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:

@@ -21,7 +21,7 @@ from fairlead_gateway.audit.entry import ModelUse
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.core.request import agent_name
-from fairlead_gateway.limits.limiter import NO_BUDGET, Limited, TokenLimiter
+from fairlead_gateway.limits.limiter import NO_BUDGET, LimitRefusal, TokenLimiter
 from fairlead_gateway.telemetry import OTHER, Histogram
 from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
@@ -130,7 +130,7 @@ def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
     nanoseconds = round(seconds * 1e9)
     histogram.observe(nanoseconds)
     if span is not None:
-        histogram.exemplify(nanoseconds, span.trace_id, span.span_id)
+        histogram.set_exemplar(nanoseconds, span.trace_id, span.span_id)
 
 
 class TokenHistogram:
@@ -319,11 +319,11 @@ class RequestRecord:
         agent = agent_name(self.origin.identity, self.origin.address)
         self._budget = self._records.tokens.budget(agent, quotas)
 
-    def refusal(self) -> Limited | None:
+    def refusal(self) -> LimitRefusal | None:
         """Limit of tokens per day that refuses a further request; None if no limit does."""
         return self._budget.refusal()
 
-    def reached_limit(self) -> Limited | None:
+    def reached_limit(self) -> LimitRefusal | None:
         """Limit of tokens per day that this gateway's own counts have reached; None if no limit is reached."""
         return self._budget.reached_limit()
 

@@ -177,8 +177,8 @@ class CallReader:
         self, call: EndedCall, ident: str, epoch: float, render_arguments: ArgumentRenderer | None
     ) -> CallDetails:
         """Document of a call with all details. `render_arguments` returns the members about arguments."""
-        phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
-        why = call.why or CallRefusal()
+        phases = [*timeline(call.trail, call.sent_at, call.answered_at, call.started_at, call.ended_at)]
+        refusal = call.refusal or CallRefusal()
         return CallDetails(
             **self._common_members(call, ident, epoch),
             principal=call.caller.principal,
@@ -187,9 +187,9 @@ class CallReader:
             attempts=sum(phase.kind == ATTEMPT for phase in phases),
             arguments_bytes=call.arguments_bytes,
             result_bytes=call.result_bytes,
-            message=why.message if call.outcome in _SAFE_MESSAGES else "",
-            reason=why.reason if self._administers else "",
-            limit=why.limit,
+            message=refusal.message if call.outcome in _SAFE_MESSAGES else "",
+            reason=refusal.reason if self._administers else "",
+            limit=refusal.limit,
             phases=[
                 PhaseDocument(phase.kind, _ms(phase.begin), _ms(phase.end - phase.begin), phase.error)
                 for phase in phases
@@ -199,10 +199,10 @@ class CallReader:
 
     def _common_members(self, call: EndedCall, ident: str, epoch: float) -> dict[str, Any]:
         server = self.server(call)
-        began = datetime.fromtimestamp(call.began + epoch, UTC)
+        start = datetime.fromtimestamp(call.started_at + epoch, UTC)
         return {
             "id": ident,
-            "at": began.isoformat(timespec="milliseconds"),
+            "at": start.isoformat(timespec="milliseconds"),
             "method": call.method,
             "name": self.name(call),
             "server": "" if server is None else str(server),

@@ -68,7 +68,7 @@ class EventStreamResponse(Response):
         def cancel() -> None:
             writing.cancel()
 
-        release = self._identities.hold(self._identity, cancel)
+        release = self._identities.watch(self._identity, cancel)
         try:
             await asyncio.wait({writing, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -291,7 +291,7 @@ class RequestGuard:
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """Rejection of a request while clients have left too many response bytes unread; None otherwise."""
-        refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
+        refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.refuses_requests else None
         if refused is None:
             return None
         if self._auditor is not None:

@@ -34,8 +34,8 @@ from fairlead_gateway.sign_in.site import (
     PORT_CALLBACK,
     ROOT,
     SignInSite,
-    named_server,
     path_of,
+    server_in,
     server_path,
 )
 from fairlead_mcp.addresses import is_loopback
@@ -88,30 +88,30 @@ class SignInPages:
     async def request(self, scope: Scope) -> SignInRequest | None:
         """The request as one for these pages; None if its path does not belong to them."""
         path = scope["path"]
-        own = path.startswith(ROOT) or (path == PORT_CALLBACK and self._site.local)
+        own = path.startswith(ROOT) or (path == PORT_CALLBACK and self._site.is_local)
         return SignInRequest(self, scope) if own else None
 
     async def answer(self, request: Request) -> Response:
         """Answer a request whose `Host` and `Origin` are allowed."""
         path, method = request.url.path, request.method
-        if self._site.local and not (is_local(request) and is_loopback(request.url.hostname or "")):
+        if self._site.is_local and not (is_local(request) and is_loopback(request.url.hostname or "")):
             return message_page("Not available here", _NOT_HERE, 403)
         if method not in ("GET", "POST"):
             return message_page("Not available here", "This page can only be opened and its form sent.", 405)
         if method == "GET" and path == PORT_CALLBACK:
-            address = f"{self._site.base()}{CALLBACK}?{request.url.query}"
+            address = f"{self._site.base_url()}{CALLBACK}?{request.url.query}"
             return RedirectResponse(address, 303, {"cache-control": "no-store"})
-        if method == "GET" and (path == CALLBACK or named_server(path, CALLBACK) is not None):
+        if method == "GET" and (path == CALLBACK or server_in(path, CALLBACK) is not None):
             return await self._take_answer(request)
-        if method == "GET" and (described := named_server(path, CLIENT)) is not None:
+        if method == "GET" and (described := server_in(path, CLIENT)) is not None:
             return self._describe_client(described)
         pending = self._sign_ins.find(request.query_params.get(ID, ""))
         if pending is None or urlsplit(path_of(pending.server, pending.id)).path != request.scope["path"]:
             return message_page("This link is not open", _GONE, 404)
         if method == "POST":
             return await self._begin(request, pending)
-        base = self._site.base()
-        if self._site.local and request.url.hostname != urlsplit(base).hostname:
+        base = self._site.base_url()
+        if self._site.is_local and request.url.hostname != urlsplit(base).hostname:
             # the answer arrives at this address, and cookies belong to a host
             return RedirectResponse(base + path_of(pending.server, pending.id), 303, {"cache-control": "no-store"})
         return await self._show(request, pending)
@@ -119,7 +119,7 @@ class SignInPages:
     async def _show(self, request: Request, pending: PendingSignIn) -> Response:
         cookie = request.cookies.get(self._cookie_of(pending), "")
         admitted = self._sign_ins.admits(pending, cookie)
-        if not admitted and not self._site.local:
+        if not admitted and not self._site.is_local:
             return onward_page(
                 f"Sign in at {pending.server}",
                 "The gateway first has to know that you are the person who called.",
@@ -145,7 +145,7 @@ class SignInPages:
             ("You are sent to", host),
             ("Authorization server", leads_to.issuer),
         ]
-        if not self._site.local:
+        if not self._site.is_local:
             facts.append(("The grant is for", pending.holder))
         action = path_of(pending.server, pending.id)
         note = _FOREIGN_ISSUER.format(server=called, issuer=issuer) if called != issuer else ""
@@ -188,7 +188,7 @@ class SignInPages:
         facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(address) else "Program", called)]
         if key is not None and key.description:
             facts.append(("Wanted", key.description))
-        if not self._site.local:
+        if not self._site.is_local:
             facts.append(("The key is for calls of", pending.holder))
         note = _KEY_NOTE.format(place=called)
         if address.startswith("http://") and not is_confidential(address):
@@ -244,7 +244,7 @@ class SignInPages:
                 "client_id": document,
                 "client_name": "Fairlead",
                 "software_version": VERSION,
-                "redirect_uris": [self._site.base() + server_path(CALLBACK, server)],
+                "redirect_uris": [self._site.base_url() + server_path(CALLBACK, server)],
                 "grant_types": ["authorization_code", "refresh_token"],
                 "response_types": ["code"],
                 "token_endpoint_auth_method": "none",
@@ -285,7 +285,7 @@ def cookie_name(pending: PendingSignIn, site: SignInSite) -> str:
     """Name of a browser's cookie. With https it has a prefix by which browsers take it from this host alone: a cookie
     that another host of the domain sets would make its own sign-in that of the browser's user.
     """
-    return f"__Host-{pending.cookie}" if site.secure else pending.cookie
+    return f"__Host-{pending.cookie}" if site.is_secure else pending.cookie
 
 
 def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
@@ -294,7 +294,7 @@ def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
     The provider leads the browser back from another site, so the cookie is `Lax`.
     """
     seconds = SIGN_IN_SECONDS if value else 0
-    scope = "Path=/; Secure" if site.secure else f"Path={ROOT}"
+    scope = "Path=/; Secure" if site.is_secure else f"Path={ROOT}"
     return f"{cookie_name(pending, site)}={value}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax"
 
 

@@ -14,7 +14,7 @@ from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subj
 from fairlead_api.policies.merge import Merged, RuleRef, ServerTiers
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.policy.constraints import OF_SERVERS, OF_TOOLS
+from fairlead_gateway.policy.constraints import SERVER_ATTRIBUTES, TOOL_ATTRIBUTES
 from fairlead_gateway.policy.rules import alters
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog
@@ -65,12 +65,12 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
 
 def test_each_row_names_an_attribute_of_a_route_that_narrows_nothing_unless_it_is_set() -> None:
     defaults = {field.name: field.default for field in dataclasses.fields(Route)}
-    rows = OF_SERVERS.keys() | OF_TOOLS.keys()
+    rows = SERVER_ATTRIBUTES.keys() | TOOL_ATTRIBUTES.keys()
     assert not [row for row in rows if defaults[row]]
     assert rows == WORLDS.keys(), "a new row has a world here"
 
 
-@pytest.mark.parametrize("row", [*OF_SERVERS, *OF_TOOLS])
+@pytest.mark.parametrize("row", [*SERVER_ATTRIBUTES, *TOOL_ATTRIBUTES])
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_other(row: str, target: bytes) -> None:
     more = {"rules": (Rule(action="Allow", tools=("*",)),), **WORLDS[row]}
@@ -80,7 +80,11 @@ def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_
     assert len(view.everything) in (2, 4)
     for route in view.everything.values():
         assert route.tool is not None
-        read = OF_TOOLS[row](rules).get(route.tool.ref) if row in OF_TOOLS else OF_SERVERS[row](rules, route.server.key)
+        read = (
+            TOOL_ATTRIBUTES[row](rules).get(route.tool.ref)
+            if row in TOOL_ATTRIBUTES
+            else SERVER_ATTRIBUTES[row](rules, route.server.key)
+        )
         assert read
         assert getattr(route, row) == read
         assert getattr(route.with_time_limit(0.01).with_retries(3), row) == read, "also of a call that has less time"

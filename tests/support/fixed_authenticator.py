@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_gateway.core.identity import Identity, Kind
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 
 
@@ -16,9 +16,9 @@ class Names:
     def __init__(self, *names: str, groups: frozenset[str] = frozenset()) -> None:
         self.names = set(names)
         self._groups = groups
-        self._revoked: Revoked = lambda concerns: None
+        self._revoked: Revoke = lambda concerns: None
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return True
 
     def check(self, token: str) -> Verdict | None:
@@ -29,7 +29,7 @@ class Names:
             return Identity(kind="apiKey", principal=f"name:{token}", agent=token, groups=self._groups)
         return UNKNOWN_TOKEN
 
-    async def start(self, revoked: Revoked) -> None:
+    async def start(self, revoked: Revoke) -> None:
         self._revoked = revoked
 
     async def aclose(self) -> None:

@@ -79,7 +79,7 @@ ACCOUNTS = (
         f"{GATEWAY}.grants.machine_keys",
         (
             (
-                '        if package == "keyring.backends" and module in _OF_SYSTEMS:\n',
+                '        if package == "keyring.backends" and module in _SYSTEM_BACKENDS:\n',
                 "        if package and module:\n",
             ),
         ),
@@ -118,7 +118,7 @@ ACCOUNTS = (
     Guard(
         "a grant that is used after it was ended while its store did not answer",
         f"{GATEWAY}.grants.reviewed_changes",
-        (("                self._waiting.set()\n", ""),),
+        (("                self._has_unreviewed.set()\n", ""),),
         f"{_UNIT}/test_ended_grants.py::test_a_change_that_the_store_does_not_explain_is_looked_at_until_it_does",
         "TimeoutError",
     ),

@@ -38,7 +38,7 @@ APIS = (
         "fairlead_gateway.upstream.openapi",
         (
             (
-                "credential_for(operation, self._access.credential) if sends_credential else _NOTHING",
+                "credential_for(operation, self._access.credential) if sends_credential else _NO_CREDENTIAL",
                 "credential_for(operation, self._access.credential)",
             ),
         ),

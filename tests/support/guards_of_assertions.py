@@ -127,7 +127,7 @@ ASSERTIONS = (
     Guard(
         "the token of a ServiceAccount for another server",
         "fairlead_gateway.identity.serviceaccounts",
-        (("        if not review.authenticated:\n", "        if False:\n"), ("if not accepted or not", "if not")),
+        (("        if not review.authenticated:\n", "        if False:\n"), ("if not is_accepted or not", "if not")),
         f"{_TEST}::test_token_of_a_workload_for_another_audience_is_refused",
         "(200, ",
     ),

@@ -237,7 +237,7 @@ AUTHORIZATION = (
     Guard(
         "an access token whose client has ended it",
         f"{_PROTOCOL}.revocation",
-        (("            if self._own_tokens.wants(token):\n", "            if False:\n"),),
+        (("            if self._own_tokens.recognizes(token):\n", "            if False:\n"),),
         f"{_ANYBODY}::test_access_token_ends_its_sign_in_at_the_revocation_endpoint",
         "assert False",
     ),

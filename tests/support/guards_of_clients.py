@@ -194,14 +194,14 @@ IDENTITY = (
     Guard(
         "a name that two issuers may give, in a policy that says of neither",
         f"{GATEWAY}.identity.names",
-        (("if self.has_several or self._is_reserved(key) or self.carried(key)", "if False"),),
+        (("if self.has_several or self._is_reserved(key) or self.is_name_of_key(key)", "if False"),),
         f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
         "[True, True]",
     ),
     Guard(
         "the name of an API key in a token",
         f"{GATEWAY}.identity.names",
-        ((" or self.carried(key)}", "}"),),
+        ((" or self.is_name_of_key(key)}", "}"),),
         f"{NAMES}::test_a_name_that_an_api_key_carries_is_not_a_tokens",
         "assert not True",
     ),
@@ -272,7 +272,12 @@ DOORS = (
     Guard(
         "a web page that asks the operations port",
         f"{GATEWAY}.endpoint.page_server",
-        (("rejection = None if request.path in self._public else self._check_headers(request)", "rejection = None"),),
+        (
+            (
+                "rejection = None if request.path in self._public_paths else self._check_headers(request)",
+                "rejection = None",
+            ),
+        ),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",
     ),
@@ -308,7 +313,7 @@ FRAMING = (
     Guard(
         "trailers that cost more than they are long",
         f"{GATEWAY}.endpoint.reader",
-        (_NO_BOUND, _NO_TRAILER, ("if self._number > MAX_FIELDS:", "if False:")),
+        (_NO_BOUND, _NO_TRAILER, ("if self._field_count > MAX_FIELDS:", "if False:")),
         "tests/fuzz/test_costs.py::test_floods_that_become_no_request_cost_next_to_nothing",
         "of trailers",
     ),
@@ -361,9 +366,9 @@ SMUGGLING = (
         f"{GATEWAY}.endpoint.reader",
         (
             (
-                "        self._reading: HttpExchange | None = None\n",
+                "        self._exchange: HttpExchange | None = None\n",
                 (
-                    "        self._reading = None\n"
+                    "        self._exchange = None\n"
                     "        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n"
                 ),
             ),

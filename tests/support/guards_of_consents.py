@@ -30,7 +30,7 @@ CONSENTS = (
     Guard(
         "a link that is used twice",
         f"{GATEWAY}.sign_in.pending",
-        (("        self._use(pending.ticket.nonce, pending.ticket.until)\n", ""),),
+        (("        self._mark_used(pending.ticket.nonce, pending.ticket.expires_at)\n", ""),),
         f"{_ATTACKS}::test_a_link_is_used_once",
         "200 == 404",
     ),
@@ -39,8 +39,8 @@ CONSENTS = (
         f"{GATEWAY}.sign_in.sign_ins",
         (
             (
-                "        return begun if path == self.site.callback_path(",
-                "        return begun if path or self.site.callback_path(",
+                "        return sign_in if path == self.site.callback_path(",
+                "        return sign_in if path or self.site.callback_path(",
             ),
         ),
         f"{_ATTACKS}::test_an_answer_for_one_server_is_not_taken_at_the_address_of_another",
@@ -85,7 +85,12 @@ CONSENTS = (
     Guard(
         "the page of a laptop, through a proxy",
         _PAGES,
-        (("        if self._site.local and not (is_local(", "        if self._site.local and not (True or is_local("),),
+        (
+            (
+                "        if self._site.is_local and not (is_local(",
+                "        if self._site.is_local and not (True or is_local(",
+            ),
+        ),
         f"{_ATTACKS}::test_the_page_of_a_laptop_is_for_browsers_of_this_machine",
         "200 == 403",
     ),
@@ -94,8 +99,8 @@ CONSENTS = (
         _PAGES,
         (
             (
-                '            address = f"{self._site.base()}{CALLBACK}?',
-                '            address = request.query_params.get("next") or f"{self._site.base()}{CALLBACK}?',
+                '            address = f"{self._site.base_url()}{CALLBACK}?',
+                '            address = request.query_params.get("next") or f"{self._site.base_url()}{CALLBACK}?',
             ),
         ),
         f"{_ATTACKS}::test_no_parameter_leads_the_browser_to_another_host",

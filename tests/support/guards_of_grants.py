@@ -19,7 +19,7 @@ GRANTS = (
     Guard(
         "a caller's token, to an authorization server of a tenant's own",
         "fairlead_gateway.core.token_destinations",
-        (("        if self._allowed:\n", "        if True:\n"),),
+        (("        if self._is_allowed:\n", "        if True:\n"),),
         f"{AT}/test_destinations_of_tokens.py::test_an_authorization_server_of_a_tenants_own_gets_no_token",
         "evil.received",
     ),

@@ -100,8 +100,8 @@ IDS = (
         "a call that is only repeated, by the state of another principal",
         f"{GATEWAY}.calls.sealed.repeat_states",
         (
-            ("self._seal.mac(identity.owner, _bound", "self._seal.mac('', _bound"),
-            ("verifies(match[3], identity.owner, bound)", 'verifies(match[3], "", bound)'),
+            ("self._seal.mac(identity.owner, text)", "self._seal.mac('', text)"),
+            ("verifies(match[3], identity.owner, text)", 'verifies(match[3], "", text)'),
         ),
         "tests/unit/gateway/calls/test_repeat_states.py::test_a_state_is_of_no_use_to_another_principal",
         "DID NOT RAISE",

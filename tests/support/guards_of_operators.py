@@ -22,7 +22,7 @@ OPERATORS = (
     Guard(
         "lists of a server that no report has room for, so that the operator hears nothing of the gateway any more",
         "fairlead_gateway.reports.outbox",
-        (("if size > LISTINGS_BYTES:\n            refused", "if False:\n            refused"),),
+        (("if size > MAX_LISTINGS_BYTES:\n            refusal", "if False:\n            refused"),),
         "tests/unit/gateway/test_outbox.py::test_a_list_that_no_report_has_room_for_is_told_without_its_definitions",
         "AssertionError",
     ),

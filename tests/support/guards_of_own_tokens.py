@@ -15,7 +15,7 @@ OWN_TOKENS = (
     Guard(
         "a token for one server at the endpoint of all",
         f"{GATEWAY}.endpoint.mcp_endpoint",
-        (("if identity.resource and (refused :=", "if identity.kind is None and (refused :="),),
+        (("if identity.resource and (refusal :=", "if identity.kind is None and (refusal :="),),
         f"{_DOORS}::test_a_token_for_a_server_opens_the_endpoint_of_that_server_alone",
         "('/mcp', 200)",
     ),
@@ -78,7 +78,7 @@ OWN_TOKENS = (
     Guard(
         "a token of an ended session that was forgotten for many others",
         f"{GATEWAY}.identity.own_tokens",
-        ((" or (session and issued <= self._issued_after)", ""),),
+        ((" or (session and issued_at <= self._issued_after)", ""),),
         f"{_TOKENS}::test_no_session_of_more_than_are_remembered_comes_back_to_life",
         "assert Identity",
     ),

@@ -297,7 +297,7 @@ READERS = (
     Guard(
         "a completion of a prompt that is not shown, by a reference in another case",
         f"{GATEWAY}.calls.routes.targets",
-        (('misread = _REF.explain_misread(ref, "params.ref")', "misread = None"),),
+        (('misread = _REF_MEMBERS.explain_misread(ref, "params.ref")', "misread = None"),),
         f"{AT}/test_parser_differences.py::test_prompts_resources_and_completions_are_what_was_decided_about",
         "KeyError: 'error'",
     ),
@@ -330,7 +330,7 @@ EXTENSIONS = (
         f"{GATEWAY}.policy.resource_index",
         (
             (
-                'return uri in self.withheld or (uris.scheme_of(uri) == "ui" and uri not in self._listed)',
+                'return uri in self.withheld_uris or (uris.scheme_of(uri) == "ui" and uri not in self._listed_uris)',
                 "return False",
             ),
         ),
@@ -340,7 +340,7 @@ EXTENSIONS = (
     Guard(
         "a tool of a server without apps, called by the app of another",
         f"{GATEWAY}.policy.app_tools",
-        (("route.server.key in with_apps and ", ""),),
+        (("route.server.key in servers_with_apps and ", ""),),
         f"{AT}/test_apps.py::test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_denied",
         "KeyError",
     ),
@@ -354,7 +354,7 @@ EXTENSIONS = (
     Guard(
         "a skill that has a file of another server's",
         f"{GATEWAY}.catalog.model",
-        (("if other is None:", "if True:"),),
+        (("if other_owner is None:", "if True:"),),
         f"{AT}/test_skills.py::test_a_skill_of_another_scheme_is_all_of_one_server",
         "repo://y/SKILL.md",
     ),

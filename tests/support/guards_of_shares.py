@@ -14,7 +14,7 @@ SHARES = (
     Guard(
         "a crowd of denied calls that pushes the lines of others out of the audit log",
         f"{GATEWAY}.audit.repeats",
-        (("if entry.decision not in _SUMMED:", "if True:"),),
+        (("if entry.decision not in _COUNTED_DECISIONS:", "if True:"),),
         "tests/unit/gateway/test_repeated_denials.py::"
         "test_a_crowd_of_denials_is_ten_lines_and_one_that_says_how_many_more",
         "== 0",
@@ -110,7 +110,7 @@ SHARES = (
     Guard(
         "an agent whose searches have everybody else's refused",
         f"{GATEWAY}.limits.fair_rotation",
-        (("last = self._waiting.give_way(agent)", "last = None"),),
+        (("evicted_waiter = self._waiting.give_way(agent)", "evicted_waiter = None"),),
         "tests/component/rest/test_shares_of_work.py::"
         "test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
         "TimeoutError",

@@ -26,7 +26,7 @@ SIGN_IN = (
     Guard(
         "an expired ID token",
         f"{GATEWAY}.identity.jwt_authenticator",
-        (("ends = self._end_of(claims, by)", "ends = 0"),),
+        (("expires_at = self._expiry(claims, signing_issuer)", "expires_at = 0"),),
         _ID_TOKENS,
         "200 == 400",
     ),

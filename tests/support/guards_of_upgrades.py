@@ -18,8 +18,8 @@ UPGRADES = (
         "a connection that is handed over unchecked",
         f"{GATEWAY}.endpoint.upgrades",
         (
-            ("if isinstance(verdict, bytes):", "if False:"),
-            ("self._admitted_upgrade = verdict", "verdict = self._admitted_upgrade = self._upgrades"),
+            ("if isinstance(admission, bytes):", "if False:"),
+            ("self._admitted_upgrade = admission", "admission = self._admitted_upgrade = self._upgrades"),
         ),
         f"{_TESTS}::test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes",
         "b'GET /x",

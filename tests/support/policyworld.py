@@ -15,7 +15,7 @@ from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 from gatewayworld import Ask, ask, catalog, entry, modern
 from rawserver import Reply, Request
@@ -249,7 +249,7 @@ class Vouching:
     def __init__(self, *identities: Identity) -> None:
         self._identities = {identity.agent: identity for identity in identities}
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return True
 
     def check(self, token: str) -> Verdict:
@@ -258,7 +258,7 @@ class Vouching:
     async def look_up(self, token: str) -> Verdict:
         return self.check(token)
 
-    async def start(self, revoked: Revoked) -> None:
+    async def start(self, revoked: Revoke) -> None:
         """No-op: no caller is ever revoked."""
 
     async def aclose(self) -> None:

@@ -83,7 +83,7 @@ class AssertionGrant:
         if workloads is None:
             raise _unsupported_grant()
         assertion = _assertion(form)
-        if not workloads.wants(assertion):
+        if not workloads.recognizes(assertion):
             raise assertion_refusal("without a client, the assertion must be the token of a Kubernetes ServiceAccount")
         resource = requested_resource(form.get("resource"), self._parts.issuer)
         try:

@@ -310,7 +310,7 @@ class OpenIdProvider:
     async def _person(self, issued: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
         token = issued.access.value
         accepted = None
-        if self._tokens.wants(token):
+        if self._tokens.recognizes(token):
             await asyncio.sleep(0)  # lets calls run, because verifying the ID token has taken some time
             accepted = self._tokens.check(token) or await self._tokens.look_up(token)
         if isinstance(accepted, CredentialRefusal) and accepted.status == 503:
@@ -330,7 +330,7 @@ class OpenIdProvider:
         """
         if issued.id_token:
             return await self._person(issued, await self._verify(issued.id_token))
-        if self._tokens.wants(issued.access.value):
+        if self._tokens.recognizes(issued.access.value):
             return await self._person(issued, {"sub": previous.subject, **previous.claims})
         return previous
 

@@ -31,7 +31,7 @@ class RevocationEndpoint:
         client_id = authenticated.client.client.id
         try:
             await self._sessions.revoke(token, client_id)
-            if self._own_tokens.wants(token):
+            if self._own_tokens.recognizes(token):
                 owner = await self._own_tokens.session_of(token)
                 if owner is not None and owner.client_id == client_id:
                     await self._sessions.end(owner.person, owner.session)

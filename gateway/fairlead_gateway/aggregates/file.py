@@ -20,10 +20,10 @@ LOCAL: Final = "local"
 CLUSTER: Final = "cluster"
 OTHER: Final = "other"
 """Stands for all environments other than `local` and `cluster`, because their names are private."""
-LONGEST: Final = 256
+MAX_CHARACTERS: Final = 256
 """Maximum number of characters of a name."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-Text = Annotated[str, Meta(max_length=LONGEST)]
+Text = Annotated[str, Meta(max_length=MAX_CHARACTERS)]
 
 
 class BadFile(ValueError):
@@ -83,10 +83,10 @@ class Aggregates(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 def line(server: str, version: str, tool: str, environment: str, tally: Tally) -> Line:
-    """Current counts of a tally as a line of the file. Names are cut to `LONGEST` characters."""
+    """Current counts of a tally as a line of the file. Names are cut to `MAX_CHARACTERS` characters."""
     kind = environment if environment in (LOCAL, CLUSTER) else OTHER
-    texts = (server[:LONGEST], version[:LONGEST], tool[:LONGEST], tally.definition[:LONGEST])
-    return Line(*texts, kind, tuple(tally.buckets), tally.total_us)
+    server, version, tool, definition = (text[:MAX_CHARACTERS] for text in (server, version, tool, tally.definition))
+    return Line(server, version, tool, definition, kind, tuple(tally.buckets), tally.total_us)
 
 
 def gather(origin: str, lines: Iterable[Line]) -> Aggregates:
@@ -100,11 +100,11 @@ def gather(origin: str, lines: Iterable[Line]) -> Aggregates:
 def merge(files: Sequence[Aggregates]) -> Aggregates:
     """Merge files into one. Raises BadFile if two of them have counted the same calls."""
     origins = [origin for file in files for origin in file.origins]
-    twice = sorted({origin for origin in origins if origins.count(origin) > 1})
-    if twice:
+    common_origins = sorted({origin for origin in origins if origins.count(origin) > 1})
+    if common_origins:
         raise BadFile(
-            f"several of the files have the calls of process {', '.join(twice)}, which would count twice: leave "
-            "out all but one"
+            f"several of the files have the calls of process {', '.join(common_origins)}, which would count twice: "
+            "leave out all but one"
         )
     return Aggregates(origins=tuple(sorted(origins)), tools=_sum_lines(line for file in files for line in file.tools))
 
@@ -136,8 +136,8 @@ _decode: Any = msgspec.json.Decoder(Aggregates).decode
 def _sum_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
     sums: dict[tuple[str, ...], Line] = {}
     for line in lines:
-        total = sums.get(line.key)
-        sums[line.key] = line if total is None else _sum(total, line)
+        sum_ = sums.get(line.key)
+        sums[line.key] = line if sum_ is None else _sum(sum_, line)
     return tuple(sums[key] for key in sorted(sums))
 
 

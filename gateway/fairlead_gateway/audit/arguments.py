@@ -51,8 +51,8 @@ def redact(value: Any, paths: Sequence[Path]) -> Any:
     if not paths or not isinstance(value, dict | list):
         return value
     if isinstance(value, list):
-        within = _paths_below(None, paths)
-        return [redact(item, within) for item in value]
+        item_paths = _paths_below(None, paths)
+        return [redact(item, item_paths) for item in value]
     return {name: redact(item, _paths_below(name, paths)) for name, item in value.items()}
 
 

@@ -61,20 +61,20 @@ class Auditor:
         self, writer: Writer, level: Level, arguments: Mode = "none", now: Callable[[], float] = time.time
     ) -> None:
         self.writer = writer
-        self.every = level == "all"
+        self.records_all = level == "all"
         """Whether allowed calls are recorded too."""
         self._with_arguments = arguments != "none"
         self._now = now
 
     def record_call(self, request: AuditedRequest, call: AuditedCall) -> None:
         """Record a finished tool call, or another finished request to a server."""
-        if call.limited or call.denied:
-            decision: Decision = LIMITED if call.limited else DENIED
-        elif not self.every:
+        if call.exceeded_limit or call.denying_rules:
+            decision: Decision = LIMITED if call.exceeded_limit else DENIED
+        elif not self.records_all:
             return
         else:
             decision = REFUSED if call.outcome in _REFUSED_BY_GATEWAY else ALLOWED
-        self._put(request, call, call.tool, decision, call.limited or call.denied)
+        self._put(request, call, call.tool, decision, call.exceeded_limit or call.denying_rules)
 
     def record_denial(self, request: AuditedRequest, call: AuditedCall, reason: str) -> None:
         """Record a call whose tool, prompt or resource is unknown, or denied to the caller."""
@@ -109,7 +109,7 @@ class Auditor:
         """Record a finished request to an LLM endpoint. `outcome` is empty for a success."""
         if outcome == RATE_LIMITED:
             decision: Decision = LIMITED
-        elif not self.every:
+        elif not self.records_all:
             return
         else:
             decision = ALLOWED if use.provider else REFUSED
@@ -128,10 +128,10 @@ class Auditor:
         )
 
     def record_change(
-        self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str
+        self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, description: str
     ) -> None:
         """Record a change of the installation, at every audit level. `name` is the name or hash of the changed object;
-        `what` describes the change.
+        `description` describes the change.
         """
         self.writer.put(
             AuditEntry(
@@ -142,7 +142,7 @@ class Auditor:
                 action,
                 name[:MAX_NAME],
                 server,
-                reason=what[:MAX_NAME],
+                reason=description[:MAX_NAME],
                 traceparent=request.headers.get(TRACEPARENT, b""),
                 administers=True,
             )
@@ -150,7 +150,7 @@ class Auditor:
 
     def record_grant(self, identity: Identity, server: ServerKey, cause: str, seconds: float) -> None:
         """Record that an access token of a server was granted, or, with `cause`, that a call did not get one."""
-        if self.every:
+        if self.records_all:
             decision: Decision = REFUSED if cause else ALLOWED
             at = self._now()
             self.writer.put(
@@ -160,7 +160,7 @@ class Auditor:
             )
 
     def record_rejection(self, request: AuditedRequest, status: int, reason: str) -> None:
-        """Record a request that was rejected because it has no valid credential."""
+        """Record a request that was rejected with an HTTP status: it has no valid credential, or exceeds a limit."""
         self.writer.put(
             AuditEntry(
                 self._now(),

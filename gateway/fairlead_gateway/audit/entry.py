@@ -42,9 +42,9 @@ class AuditedCall(msgspec.Struct, gc=False):
     seconds: float = 0.0
     size: int = 0
     """Bytes of the result."""
-    limited: str = ""
+    exceeded_limit: str = ""
     """Name of the limit that was exceeded; empty if no limit was exceeded."""
-    denied: str = ""
+    denying_rules: str = ""
     """The policy rules that denied the call; empty if no rule denied it."""
     span: SpanIds | None = None
     """Span of the call, if spans are exported."""

@@ -20,15 +20,15 @@ SEQUENCE: Final = "fairlead.audit.sequence"
 
 def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
     """Event for the entry whose formatted line is `line`; `number` counts entries of the process from 1."""
-    trace_place = trace_of(entry)
+    caller_span = trace_of(entry)
     return LogEvent(
         f"{NAME}.{entry.event}",
         entry.at,
         line.rstrip(b"\n").decode(),
         _attributes(entry, number),
         entry.decision != ALLOWED,
-        *(("", "") if trace_place is None else (trace_place.trace_id, trace_place.span_id)),
-        sampled=trace_place is not None and trace_place.sampled,
+        *(("", "") if caller_span is None else (caller_span.trace_id, caller_span.span_id)),
+        sampled=caller_span is not None and caller_span.sampled,
     )
 
 

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.entry import AuditEntry, ModelUse
 from fairlead_gateway.audit.line_members import LineMembers
-from fairlead_gateway.tracing.trace import TracePlace, trace_place
+from fairlead_gateway.tracing.trace import CallerSpan, caller_span
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
@@ -36,8 +36,8 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
     """Format an entry as one JSON object and a line feed. `render_arguments` returns the members for raw arguments."""
     identity, server, method, is_sum = entry.identity, entry.server, entry.method, entry.times > 0
     use, tool, name = entry.model, None, None
-    timed = not (entry.status or entry.administers or is_sum)
-    sized = timed and use is None and not entry.grants
+    has_duration = not (entry.status or entry.administers or is_sum)
+    has_sizes = has_duration and use is None and not entry.grants
     trace = None if is_sum else trace_of(entry)
     if use is not None:
         server_name = None
@@ -62,9 +62,9 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
         reason=entry.reason or None,
         status=entry.status or None,
         times=entry.times or None,
-        duration_ms=int(entry.seconds * 1_000_000 + 0.5) / 1000 if timed else None,
-        arguments_bytes=entry.arguments_bytes if sized else None,
-        result_bytes=entry.result_bytes if sized else None,
+        duration_ms=int(entry.seconds * 1_000_000 + 0.5) / 1000 if has_duration else None,
+        arguments_bytes=entry.arguments_bytes if has_sizes else None,
+        result_bytes=entry.result_bytes if has_sizes else None,
         trace_id=None if trace is None else trace.trace_id,
     )
     if use is not None:
@@ -75,11 +75,11 @@ def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
     return (_encode(line)[:-1] + b"," + _encode(arguments)[1:] if arguments else _encode(line)) + b"\n"
 
 
-def trace_of(entry: AuditEntry) -> TracePlace | None:
+def trace_of(entry: AuditEntry) -> CallerSpan | None:
     """Span of the call, or else the client's span from the trace context of the request; None outside of a trace."""
     if entry.span is not None:
-        return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)
-    return trace_place(entry.traceparent, entry.meta)
+        return CallerSpan(entry.span.trace_id, entry.span.span_id, sampled=True)
+    return caller_span(entry.traceparent, entry.meta)
 
 
 def _add_model(line: LineMembers, use: ModelUse) -> None:
@@ -111,5 +111,5 @@ def format_time(at: float) -> str:
 
 @lru_cache(2)
 def _format_second(second: int) -> str:
-    """Date and time of a second since the epoch. Lines of one second share it: it costs a quarter of a line."""
+    """Date and time of a second since the epoch. Cached, because it takes a quarter of the time of a line."""
     return datetime.fromtimestamp(second, UTC).isoformat()[:_SECONDS_END]

@@ -31,20 +31,20 @@ MAX_CALLERS: Final = 4_096
 OTHERS: Final = Identity(kind="anonymous", principal="others")
 """Identity in a sum over the callers beyond `MAX_CALLERS`."""
 
-_SUMMED: Final = frozenset({DENIED, LIMITED})
+_COUNTED_DECISIONS: Final = frozenset({DENIED, LIMITED})
 """Decisions whose entries are counted, and summed up when there are many."""
 _OTHERS: Final = ("", "")
 _Key = tuple[str, ...]
 
 
 class _Window:
-    """Denials of one caller in the WINDOW_S seconds since `began`, which is in seconds since the epoch."""
+    """Denials of one caller in the WINDOW_S seconds since `started_at`, which is in seconds since the epoch."""
 
-    __slots__ = ("began", "lines", "lines_of_tools", "shared", "sums")
+    __slots__ = ("is_shared", "lines", "lines_of_tools", "started_at", "sums")
 
-    def __init__(self, began: float, *, shared: bool) -> None:
-        self.began = began
-        self.shared = shared
+    def __init__(self, started_at: float, *, is_shared: bool) -> None:
+        self.started_at = started_at
+        self.is_shared = is_shared
         """Whether the window counts the denials of many callers."""
         self.lines = 0
         """Number of denials that got a line of their own."""
@@ -67,7 +67,7 @@ class RepeatedDenials:
 
     def absorbs(self, entry: AuditEntry) -> bool:
         """Count an entry. Returns True if the entry becomes part of a sum, so that it gets no line of its own."""
-        if entry.decision not in _SUMMED:
+        if entry.decision not in _COUNTED_DECISIONS:
             return False
         with self._lock:
             return self._count(self._window(entry), entry)
@@ -87,7 +87,7 @@ class RepeatedDenials:
         return sums
 
     @property
-    def counts(self) -> bool:
+    def has_windows(self) -> bool:
         """Whether a window is open, so that `take` has to be called again."""
         return bool(self._windows)
 
@@ -98,7 +98,7 @@ class RepeatedDenials:
         window = self._windows.get(caller)
         if window is not None and (window.sums or not _is_over(window, entry.at)):
             return window  # a window with sums stays open until the thread has taken the sums, even if the disk is slow
-        window = self._windows[caller] = _Window(entry.at, shared=caller is _OTHERS)
+        window = self._windows[caller] = _Window(entry.at, is_shared=caller is _OTHERS)
         return window
 
     def _count(self, window: _Window, entry: AuditEntry) -> bool:
@@ -110,33 +110,33 @@ class RepeatedDenials:
             window.lines += 1
             window.lines_of_tools[key] = lines + 1
             return False
-        total = window.sums.get(key)
-        if total is None and (len(window.sums) >= MAX_TOOLS or self._named_sums >= MAX_SUMS):
+        sum_entry = window.sums.get(key)
+        if sum_entry is None and (len(window.sums) >= MAX_TOOLS or self._named_sums >= MAX_SUMS):
             key = ()
-            total = window.sums.get(key)
-        if total is None:
+            sum_entry = window.sums.get(key)
+        if sum_entry is None:
             self._named_sums += bool(key)
-            total = window.sums[key] = _sum_of(entry, named=bool(key) and entry.server is not None)
-            if window.shared:
-                total.identity = OTHERS
-                total.address = ""
+            sum_entry = window.sums[key] = _sum_of(entry, names_tool=bool(key) and entry.server is not None)
+            if window.is_shared:
+                sum_entry.identity = OTHERS
+                sum_entry.address = ""
         else:
-            total.at = entry.at
-            total.times += 1
+            sum_entry.at = entry.at
+            sum_entry.times += 1
         return True
 
 
 def _is_over(window: _Window, now: float) -> bool:
-    return abs(now - window.began) >= WINDOW_S  # `abs`, so that a window also ends if the clock was set back
+    return abs(now - window.started_at) >= WINDOW_S  # `abs`, so that a window also ends if the clock was set back
 
 
-def _sum_of(entry: AuditEntry, *, named: bool) -> AuditEntry:
+def _sum_of(entry: AuditEntry, *, names_tool: bool) -> AuditEntry:
     """Start a sum with its first entry, without the data that the client chose."""
     return msgspec.structs.replace(
         entry,
         times=1,
-        tool=entry.tool if named else "",
-        server=entry.server if named else None,
+        tool=entry.tool if names_tool else "",
+        server=entry.server if names_tool else None,
         traceparent=b"",
         meta=None,
         arguments=None,

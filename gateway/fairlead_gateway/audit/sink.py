@@ -46,20 +46,20 @@ class File:
     def __init__(self, path: Path, max_bytes: int = 0) -> None:
         self._path = path
         self._max_bytes = max_bytes
-        self._number = -1
+        self._descriptor = -1
         """File descriptor; -1 while the file is closed."""
         self._torn = False
         """Whether the last line may be incomplete, so that the next write has to begin with a line feed."""
 
     def write(self, lines: bytes) -> None:
-        if self._number >= 0 and self._rotate(len(lines)):
+        if self._descriptor >= 0 and self._rotate(len(lines)):
             self.close()
-        if self._number < 0:
-            self._number = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+        if self._descriptor < 0:
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
         view = memoryview(b"\n" + lines if self._torn else lines)
         try:
             while view:
-                view = view[os.write(self._number, view) :]
+                view = view[os.write(self._descriptor, view) :]
                 self._torn = True
         except OSError:
             self.close()
@@ -67,21 +67,21 @@ class File:
         self._torn = False
 
     def close(self) -> None:
-        if self._number >= 0:
-            number, self._number = self._number, -1
-            os.close(number)
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
-    def _rotate(self, coming: int) -> bool:
-        """Rename the file if it is full. Returns whether the file has to be reopened before `coming` more bytes are
+    def _rotate(self, size: int) -> bool:
+        """Rename the file if it is full. Returns whether the file has to be reopened before `size` more bytes are
         written."""
-        opened = os.fstat(self._number)
+        open_file = os.fstat(self._descriptor)
         try:
-            named = self._path.stat()
+            named_file = self._path.stat()
         except FileNotFoundError:
             return True
-        if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
+        if (named_file.st_dev, named_file.st_ino) != (open_file.st_dev, open_file.st_ino):
             return True
-        if self._max_bytes and opened.st_size and opened.st_size + coming > self._max_bytes:
+        if self._max_bytes and open_file.st_size and open_file.st_size + size > self._max_bytes:
             self._path.replace(self._path.with_name(self._path.name + ".1"))
             return True
         return False

@@ -53,27 +53,28 @@ class Writer:
         self.gather_seconds = gather_seconds
         self._sink = sink
         self._emit = emit
-        self._numbered = 0
+        self._emitted_count = 0
         """Number of entries that were passed to `emit` so far."""
         self._render = render
         self._now = now
         self._capacity = capacity
         self._buffer: deque[tuple[AuditEntry, int]] = deque()
         """Entries with their weights."""
-        self._repeated = RepeatedDenials()
+        self._repeated_denials = RepeatedDenials()
         self._awake = False
         """Whether the thread is awake or was woken."""
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._working = True
+        self._output_works = True
         """Whether the last write succeeded."""
         self._reported_lost = 0
         """Number of lost lines that were reported so far."""
-        self._taken = 0
-        self._written = 0
-        """Numbers of bytes from clients in entries that the event loop put into the buffer (`_taken`), and in entries
-        that the thread removed (`_written`). Two counters need no lock, because each is changed by one thread only.
+        self._bytes_buffered = 0
+        self._bytes_removed = 0
+        """Numbers of bytes from clients in entries that the event loop put into the buffer (`_bytes_buffered`), and in
+        entries that the thread removed (`_bytes_removed`). Two counters need no lock, because each is changed by one
+        thread only.
         """
         self.written = 0
         """Number of lines written so far."""
@@ -88,14 +89,14 @@ class Writer:
 
     def put(self, entry: AuditEntry) -> None:
         """Buffer an entry; repeated denials are summed up instead. Runs in the event loop and never blocks."""
-        if self._repeated.absorbs(entry):
+        if self._repeated_denials.absorbs(entry):
             self._wake_thread()
             return
         size = entry.weight
-        if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
+        if len(self._buffer) >= self._capacity or self._bytes_buffered - self._bytes_removed + size > CAPACITY_BYTES:
             self.overflowed += 1
             return
-        self._taken += size
+        self._bytes_buffered += size
         self._buffer.append((entry, size))
         self._wake_thread()
 
@@ -122,17 +123,17 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(WINDOW_S if self._repeated.counts else None)
+            self._wake.wait(WINDOW_S if self._repeated_denials.has_windows else None)
             self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
             # read once per pass: if `close` is called after this line, it wakes the thread for one more pass
             closing = self._closing.is_set()
             while self._buffer:
-                weighed = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
-                self._write([entry for entry, _ in weighed])
-                self._written += sum(weight for _, weight in weighed)
-            sums = self._repeated.take(self._now(), everything=closing)
+                entries_and_weights = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
+                self._write([entry for entry, _ in entries_and_weights])
+                self._bytes_removed += sum(weight for _, weight in entries_and_weights)
+            sums = self._repeated_denials.take(self._now(), everything=closing)
             for first in range(0, len(sums), BATCH):
                 self._write(sums[first : first + BATCH])
             if closing:
@@ -149,21 +150,21 @@ class Writer:
             self._sink.write(b"".join(unreported + lines))
         except OSError as error:
             self.failed += len(entries)
-            if self._working:
-                self._working = False
+            if self._output_works:
+                self._output_works = False
                 log.error("The audit log cannot be written (%s); its lines are lost until this is corrected", error)
             self._closing.wait(self.gather_seconds)
             return
         self._reported_lost = lost
         self.written += len(entries)
-        if not self._working:
-            self._working = True
+        if not self._output_works:
+            self._output_works = True
             log.warning("The audit log can be written again")
 
     def _emit_events(self, emit: EmitEvent, entries: list[AuditEntry], lines: list[bytes]) -> None:
         """Export an event per entry. Sequence numbers skip the entries that were lost because the buffer was full."""
-        first = self._numbered + self.overflowed + 1
-        self._numbered += len(entries)
+        first = self._emitted_count + self.overflowed + 1
+        self._emitted_count += len(entries)
         for number, (entry, line) in enumerate(zip(entries, lines, strict=True), first):
             try:
                 emit(event_of(entry, line, number))

@@ -21,7 +21,7 @@ _FORMAT: Final = 2
 """Version of the file's format; files of other versions are ignored."""
 
 
-class Cached(msgspec.Struct, frozen=True):
+class CachedDocuments(msgspec.Struct, frozen=True):
     """Content of the cache file."""
 
     saved_at: float
@@ -30,7 +30,7 @@ class Cached(msgspec.Struct, frozen=True):
     """Encoded documents by name."""
 
 
-class _Contents(msgspec.Struct, frozen=True):
+class _FileHeader(msgspec.Struct, frozen=True):
     """First line of the file, as JSON; the bytes of the documents follow unchanged.
 
     The documents are not encoded together with this line, because encoding all of them would hold the GIL and delay
@@ -43,7 +43,7 @@ class _Contents(msgspec.Struct, frozen=True):
     format: int = _FORMAT
 
 
-_read_contents = msgspec.json.Decoder(_Contents).decode
+_read_header = msgspec.json.Decoder(_FileHeader).decode
 
 
 class SnapshotCache:
@@ -52,25 +52,25 @@ class SnapshotCache:
     def __init__(self, directory: Path) -> None:
         self._file = directory / FILE
 
-    def read(self) -> Cached | None:
+    def read(self) -> CachedDocuments | None:
         """Read the documents of the last write; None if the file is missing or unusable."""
         try:
             with self._file.open("rb") as file:
-                contents = _read_contents(file.readline())
-                documents = {name: file.read(length) for name, length in contents.lengths.items()}
+                header = _read_header(file.readline())
+                documents = {name: file.read(length) for name, length in header.lengths.items()}
                 trailing = file.read(1)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             log.warning("The cached catalog %s is not used: %s", self._file, error)
             return None
-        if contents.format != _FORMAT:
-            log.warning("The cached catalog %s is not used: its format is %d", self._file, contents.format)
+        if header.format != _FORMAT:
+            log.warning("The cached catalog %s is not used: its format is %d", self._file, header.format)
             return None
-        if trailing or any(len(documents[name]) != length for name, length in contents.lengths.items()):
+        if trailing or any(len(documents[name]) != length for name, length in header.lengths.items()):
             log.warning("The cached catalog %s is not used: the file is incomplete", self._file)
             return None
-        cached = Cached(contents.saved_at, documents)
+        cached = CachedDocuments(header.saved_at, documents)
         age = time.time() - cached.saved_at
         log.info(
             "Serving %d cached documents, %.0f s old, until the source of the catalog is reached",
@@ -86,7 +86,7 @@ class SnapshotCache:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 lengths = {name: len(data) for name, data in documents.items()}
-                file.write(msgspec.json.encode(_Contents(seen_at, lengths)) + b"\n")
+                file.write(msgspec.json.encode(_FileHeader(seen_at, lengths)) + b"\n")
                 for data in documents.values():
                     file.write(data)
                 file.flush()

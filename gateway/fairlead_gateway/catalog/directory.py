@@ -21,7 +21,7 @@ from fairlead_mcp.waiting import wait_until_set
 
 POLL_SECONDS: Final = 0.25
 """Interval between polls of the directory."""
-WHOLE_LOOKS: Final = 8
+POLLS_PER_FULL_CHECK: Final = 8
 """Every eighth poll checks all files, because files that were overwritten instead of replaced do not change the
 directory."""
 TICK_NS: Final = 100_000_000
@@ -56,11 +56,11 @@ class DirectorySource:
     async def run(self, inbox: Inbox) -> None:
         is_first, polls = True, 0
         while True:
-            check_all = self._nudge.is_set() or polls % WHOLE_LOOKS == 0
+            check_all = self._nudge.is_set() or polls % POLLS_PER_FULL_CHECK == 0
             polls += 1
             self._nudge.clear()
             try:
-                changes, names = await asyncio.to_thread(self._look, check_all=check_all)
+                changes, names = await asyncio.to_thread(self._find_changes, check_all=check_all)
             except OSError as error:
                 inbox.note_unreachable(f"{self._path}: {error.strerror}")
             else:
@@ -69,7 +69,7 @@ class DirectorySource:
                 inbox.finish_sync(names)
             await wait_until_set(self._nudge, self._poll)
 
-    def _look(self, *, check_all: bool) -> tuple[list[Change], set[str]]:
+    def _find_changes(self, *, check_all: bool) -> tuple[list[Change], set[str]]:
         """Changes since the last poll, and the names of all documents. `check_all`: check all files.
 
         Raises OSError if the directory cannot be read.

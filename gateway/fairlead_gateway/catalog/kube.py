@@ -109,7 +109,7 @@ class _DocumentStore:
         self._inbox = inbox
         self._hold = hold
         self._assembler = DocumentAssembler()
-        self._heads: set[str] = set()
+        self._document_names: set[str] = set()
         """Names of all documents; a large document has further ConfigMaps, its parts."""
         self._deletion_timers: dict[str, asyncio.TimerHandle | None] = {}
         """Documents that are served although their ConfigMap has disappeared, each with the timer that drops the
@@ -127,23 +127,23 @@ class _DocumentStore:
         for item in objects:
             blobs.append(blob_of(item))  # decodes the ConfigMap
             await asyncio.sleep(0)
-        self._heads = {blob.name for blob in blobs if not blob.is_part}
+        self._document_names = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)
         for change in self._hold_deleted(changes):
             self._inbox.update([change])  # decodes the document
             await asyncio.sleep(0)
-        self._inbox.finish_sync(self._heads | self._deletion_timers.keys())
+        self._inbox.finish_sync(self._document_names | self._deletion_timers.keys())
 
     def delete(self, item: ConfigMap) -> None:
         blob = blob_of(item)
-        self._heads.discard(blob.name)
+        self._document_names.discard(blob.name)
         changes = self._assembler.remove(blob.name)
         self._inbox.update(changes if ANNOTATION_WITHDRAWN in blob.annotations else self._hold_deleted(changes))
 
     async def update(self, item: ConfigMap) -> None:
         blob = blob_of(item)
         if not blob.is_part:
-            self._heads.add(blob.name)
+            self._document_names.add(blob.name)
         self._cancel_hold(blob.name)
         self._inbox.update(await self._put(blob))
 
@@ -224,8 +224,8 @@ class KubeCredentials:
         except (ApiError, TimeoutError) as error:
             values = await asyncio.to_thread(self._from_volume, ref.key)
             if not values:
-                why = str(error) or f"the API server {self._kube.host} does not respond"
-                raise CredentialUnreadable(why) from error
+                reason = str(error) or f"the API server {self._kube.host} does not respond"
+                raise CredentialUnreadable(reason) from error
         if ref.key not in values:
             raise CredentialUnreadable(f"Secret {ref.secret} has no key {ref.key}")
         try:

@@ -29,12 +29,12 @@ from fairlead_mcp.uris import UriNames
 from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
-_UNDECLARED: Final = DeclaredLatency()
+_NO_LATENCY: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
 """Value of `discovery.onDisconnect` with which a server's tools are not listed while the server cannot be reached."""
 
 
-Shown = TypeVar("Shown", Tool, Item)
+ItemT = TypeVar("ItemT", Tool, Item)
 """Tool or item that merged endpoints show under its exposed name."""
 
 
@@ -45,7 +45,7 @@ class Collision(msgspec.Struct, frozen=True):
     prefix precede all other servers.
     """
 
-    exposed: str
+    exposed_name: str
     """The common name or URI."""
     holder: ServerKey
     """Server whose tool, prompt or resource is listed."""
@@ -55,7 +55,7 @@ class Collision(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """Advice about what is not listed; a prefix does not change URIs."""
-        if "://" in self.exposed:
+        if "://" in self.exposed_name:
             return f"a client that needs it connects to /servers/{self.dropped}/mcp"
         return "set the prefix of one of them (spec.prefix, or fairlead.prefix in an mcp.json)"
 
@@ -116,7 +116,7 @@ def build_in_slices(
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
     decision_times = []
-    trips: dict[ServerKey, float] = {}
+    round_trips: dict[ServerKey, float] = {}
     rules = previous.rules
     entries: dict[ServerKey, ServerEntry] = {}
     files: tuple[FileProblem, ...] = ()
@@ -134,7 +134,7 @@ def build_in_slices(
                 states[ServerKey(server.namespace, server.name)] = tool_states
                 yield
             decision_times.append(document.decided_at)
-            trips.update(_round_trips(document, environment))
+            round_trips.update(_round_trips(document, environment))
         yield
     servers = {}
     for key in sorted(catalogs):
@@ -162,7 +162,7 @@ def build_in_slices(
         rules=rules,
         states=states,
         decided_at=decided_at,
-        round_trips=trips,
+        round_trips=round_trips,
         entries=entries,
         files=files,
     )
@@ -201,10 +201,10 @@ def _server(catalog: Catalog, previous: Server | None) -> Generator[None, None, 
     tools_by_interface = {uri: tuple(names) for uri, names in interfaces.items()}
     approved = ApprovedSkills(item.definition for item in offered.skills) if catalog.pinned else None
     problems += offered.problems
-    listed = tuple(tools.values())
-    if any(tool.renamed is not None for tool in listed):
-        listed = tuple(sorted(listed, key=attrgetter("shown_name")))
-    return Server(catalog.key, catalog, listed, tuple(problems), offered, tools_by_interface, approved)
+    listed_tools = tuple(tools.values())
+    if any(tool.renamed is not None for tool in listed_tools):
+        listed_tools = tuple(sorted(listed_tools, key=attrgetter("shown_name")))
+    return Server(catalog.key, catalog, listed_tools, tuple(problems), offered, tools_by_interface, approved)
 
 
 def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
@@ -226,28 +226,28 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
     if modern.refusal:
         raise UnusableDefinition(modern.refusal)
     definition, merged = name_definition(modern.definition)
-    for_legacy: tuple[bytes | None, bytes | None] = (None, None)
+    legacy_definitions: tuple[bytes | None, bytes | None] = (None, None)
     if legacy.refusal:
-        for_legacy = (b"", b"")
+        legacy_definitions = (b"", b"")
         problems.append(
             f"tool {entry.name!r} of {catalog.key} is left out for clients of legacy revisions: {legacy.refusal}"
         )
     elif legacy.definition is not modern.definition:
-        for_legacy = name_definition(legacy.definition)
-    declared = entry.latency or _UNDECLARED
+        legacy_definitions = name_definition(legacy.definition)
+    latency = entry.latency or _NO_LATENCY
     return Tool(
         entry.name,
         (catalog.key, entry.name),
         definition,
         exposed,
         merged,
-        *for_legacy,
-        max_duration_ms=declared.max_duration_ms,
-        idempotent=is_idempotent(raw, declared=declared.idempotent, trusted=catalog.trust_annotations),
-        cacheable_seconds=declared.cacheable_seconds or 0,
+        *legacy_definitions,
+        max_duration_ms=latency.max_duration_ms,
+        idempotent=is_idempotent(raw, declared=latency.idempotent, trusted=catalog.trust_annotations),
+        cacheable_seconds=latency.cacheable_seconds or 0,
         hash=entry.hash,
-        estimated_duration_ms=declared.estimated_duration_ms,
-        estimate_untrusted=declared.estimate_untrusted,
+        estimated_duration_ms=latency.estimated_duration_ms,
+        estimate_untrusted=latency.estimate_untrusted,
         min_tier=entry.min_tier,
         authored_min_tier=entry.authored_min_tier,
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
@@ -276,34 +276,34 @@ def _drop_mixed_skills(
     for number, (exposed, (server, item)) in enumerate(sorted(skills.items(), key=lambda skill: skill[1][0].key)):
         if number % SLICE == SLICE - 1:
             yield
-        answering = (resources[uri][0].key if uri in resources else owners.get(uri, server.key) for uri in item.files)
-        other = next((key for key in answering if key != server.key), None)
-        if other is None:
+        file_owners = (resources[uri][0].key if uri in resources else owners.get(uri, server.key) for uri in item.files)
+        other_owner = next((key for key in file_owners if key != server.key), None)
+        if other_owner is None:
             owners.update(dict.fromkeys(item.files, server.key))
         else:
-            collisions[exposed] = Collision(exposed, other, server.key)
+            collisions[exposed] = Collision(exposed, other_owner, server.key)
     return {name: skill for name, skill in skills.items() if name not in collisions}, tuple(collisions.values())
 
 
 def _merge(
-    servers: Iterable[tuple[Server, Iterable[Shown]]],
-) -> Generator[None, None, tuple[dict[str, tuple[Server, Shown]], tuple[Collision, ...]]]:
+    servers: Iterable[tuple[Server, Iterable[ItemT]]],
+) -> Generator[None, None, tuple[dict[str, tuple[Server, ItemT]], tuple[Collision, ...]]]:
     """Tools or items by exposed name, sorted by name, and the collisions of names.
 
     If two servers expose a name, the first in `servers` gets it. `servers` are sorted, so that the order in which
     servers were added does not matter.
     """
-    merged: dict[str, tuple[Server, Shown]] = {}
+    merged: dict[str, tuple[Server, ItemT]] = {}
     collisions = []
     for server, items in servers:
         for number, item in enumerate(items):
             if number % SLICE == SLICE - 1:
                 yield
-            if item.exposed is None:
+            if item.exposed_name is None:
                 continue
-            holder = merged.setdefault(item.exposed, (server, item))
+            holder = merged.setdefault(item.exposed_name, (server, item))
             if holder[0] is not server:
-                collisions.append(Collision(item.exposed, holder[0].key, server.key))
+                collisions.append(Collision(item.exposed_name, holder[0].key, server.key))
         yield
     in_order = yield from order_in_slices(merged.items(), itemgetter(0))
     return (yield from table_in_slices(in_order)), tuple(collisions)

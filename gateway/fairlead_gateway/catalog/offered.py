@@ -17,18 +17,18 @@ from typing import Final
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.slices import order_in_slices
 from fairlead_formats.tools.verbatim import UnusableDefinition, check_is_object, ensure_name, with_name
-from fairlead_gateway.core.server import Item, Offered
+from fairlead_gateway.core.server import Item, OfferedItems
 from fairlead_mcp.apps import remove_domain
 from fairlead_mcp.skills import uris_of
 from fairlead_mcp.uris import SKILL, Places, UriNames
 from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
-_OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
+_URI_MEMBERS: Final[Places] = {"uri": {}, "uriTemplate": {}}
 """Members of a resource's definition that have its URI."""
 
 
-def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
+def offer_in_slices(catalog: Catalog) -> Generator[None, None, OfferedItems]:
     """Compile the entries of a catalog other than tools; entries that clients would reject are left out.
 
     Runs in slices, because each entry is validated against the schema of MCP, which takes time.
@@ -40,13 +40,13 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
         exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
         return Item(entry.name, definition, exposed, with_name(definition, name=exposed) if exposed else b"")
 
-    def resource(entry: Definition, listed: ListedType = ListedType.RESOURCE) -> Item:
-        definition = _form_for_both_eras(entry, listed)
+    def resource(entry: Definition, item_type: ListedType = ListedType.RESOURCE) -> Item:
+        definition = _form_for_both_eras(entry, item_type)
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
         exposed = names.show(entry.name)
-        merged = definition if exposed == entry.name else remove_domain(names.show_in(definition, _OWN_URI))
+        merged = definition if exposed == entry.name else remove_domain(names.show_in(definition, _URI_MEMBERS))
         return Item(entry.name, definition, exposed, bytes(merged))
 
     def skill(entry: Definition) -> Item:
@@ -73,15 +73,15 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
 
     prompts = yield from compile_items("prompt", catalog.prompts, prompt)
     resources = yield from compile_items("resource", catalog.resources, resource)
-    template = partial(resource, listed=ListedType.TEMPLATE)
+    template = partial(resource, item_type=ListedType.TEMPLATE)
     templates = yield from compile_items("resource template", catalog.resource_templates, template)
     skills = yield from compile_items("skill", catalog.skills, skill)
-    return Offered(prompts, resources, templates, skills, tuple(problems))
+    return OfferedItems(prompts, resources, templates, skills, tuple(problems))
 
 
-def _form_for_both_eras(entry: Definition, listed: ListedType) -> bytes:
+def _form_for_both_eras(entry: Definition, item_type: ListedType) -> bytes:
     """The form of a definition that clients of both eras accept. Raises UnusableDefinition."""
-    form = make_forms(bytes(entry.definition), listed).modern
+    form = make_forms(bytes(entry.definition), item_type).modern
     if form.refusal:
         raise UnusableDefinition(form.refusal)
     return form.definition

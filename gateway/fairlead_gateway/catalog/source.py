@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 5.0
 """Seconds after which an incomplete activation is tried again, for example if a credential could not be read."""
-SHARE: Final = 1 / 3
+MAX_COMPILE_SHARE: Final = 1 / 3
 """Maximum share of the time, from 0 to 1, that compilations and activations take while documents keep changing."""
 LONGEST_PAUSE: Final = 2.0
 """Maximum pause after an activation, in seconds."""
-REPORTED: Final = 20
+MAX_REPORTED: Final = 20
 """Maximum number of unusable definitions of one server that the log names."""
 CACHE_DELAY: Final = 1.0
 """Seconds after an activation until the cache is written, so that several changes share one write."""
@@ -53,7 +53,7 @@ class Inbox(Protocol):
         incomplete ones."""
         ...
 
-    def note_unreachable(self, why: str) -> None:
+    def note_unreachable(self, reason: str) -> None:
         """Take note that the source cannot be reached. `finish_sync` or `note_reachable` follows when it is reached."""
         ...
 
@@ -88,7 +88,7 @@ class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """Cache of the last documents of the source."""
 
 
-NOTHING: Final = InitialCatalog()
+NO_INITIAL_CATALOG: Final = InitialCatalog()
 """Initial catalog without documents."""
 
 
@@ -100,14 +100,14 @@ class SnapshotStore:
         source: Source,
         swap: Swap,
         *,
-        initial: InitialCatalog = NOTHING,
+        initial: InitialCatalog = NO_INITIAL_CATALOG,
         environment: str = "cluster",
-        replaced: Callable[[], Awaitable[None]] = _do_nothing,
+        on_replaced: Callable[[], Awaitable[None]] = _do_nothing,
         heap: Heap | None = None,
     ) -> None:
         """`swap` activates a snapshot. `environment` selects the latency measurements that apply.
 
-        `replaced` is awaited after each activation, when the store does not refer to the previous snapshot any more.
+        `on_replaced` is awaited after each activation, when the store does not refer to the previous snapshot any more.
         `heap` exempts the objects of a new snapshot from garbage collection.
         """
         self._source = source
@@ -116,7 +116,7 @@ class SnapshotStore:
         self._own_documents = dict(initial.own)
         self._own_servers = {document.key for document in initial.own.values() if isinstance(document, Catalog)}
         self._environment = environment
-        self._replaced = replaced
+        self._on_replaced = on_replaced
         self._heap = heap or Heap(owner=False)
         self._raw_documents: dict[str, bytes] = {}
         """Encoded documents of the source, by name."""
@@ -124,9 +124,9 @@ class SnapshotStore:
         """Decoded documents of the source, by name."""
         self._dirty = asyncio.Event()
         """Set when a snapshot has to be compiled."""
-        self._swap_took = 0.0
+        self._last_swap_seconds = 0.0
         """Seconds that the last compilation and activation took."""
-        self._saving: asyncio.Task[None] | None = None
+        self._save_task: asyncio.Task[None] | None = None
         """Task that will write the cache."""
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: dict[str, str] = {}
@@ -149,10 +149,10 @@ class SnapshotStore:
 
     async def start(self) -> None:
         if self._cache is not None:
-            cached = await asyncio.to_thread(self._cache.read)
-            if cached is not None:
-                self.seen_at = cached.saved_at
-                self.update(Change(name, document) for name, document in cached.documents.items())
+            cached_catalog = await asyncio.to_thread(self._cache.read)
+            if cached_catalog is not None:
+                self.seen_at = cached_catalog.saved_at
+                self.update(Change(name, document) for name, document in cached_catalog.documents.items())
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._source.run(self), name="catalog source"),
@@ -163,9 +163,9 @@ class SnapshotStore:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._saving is not None:
-            self._saving.cancel()
-            await asyncio.gather(self._saving, return_exceptions=True)
+        if self._save_task is not None:
+            self._save_task.cancel()
+            await asyncio.gather(self._save_task, return_exceptions=True)
             await self._save()
 
     # Methods of `Inbox`
@@ -193,9 +193,9 @@ class SnapshotStore:
         self.stale = False
         self.seen_at = time.time()
 
-    def note_unreachable(self, why: str) -> None:
+    def note_unreachable(self, reason: str) -> None:
         if not self.stale:
-            log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", why)
+            log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", reason)
         self.stale = True
         if self._own_documents and not self.first_snapshot.is_set():
             self._dirty.set()
@@ -233,45 +233,47 @@ class SnapshotStore:
 
     def _mark_broken(self, name: str, problem: str) -> None:
         if self.broken.get(name) != problem:
-            served = "its last valid version is served" if name in self._documents else "no version of it is served"
-            log.warning("Document %s cannot be used, %s: %s", name, served, problem)
+            consequence = (
+                "its last valid version is served" if name in self._documents else "no version of it is served"
+            )
+            log.warning("Document %s cannot be used, %s: %s", name, consequence, problem)
             self.broken_total += 1
         self.broken[name] = problem
 
     async def _compile(self) -> None:
-        complete = True
+        is_complete = True
         while True:
-            await wait_until_set(self._dirty, None if complete else RETRY_SECONDS)
-            changed = self._dirty.is_set()
+            await wait_until_set(self._dirty, None if is_complete else RETRY_SECONDS)
+            has_changed = self._dirty.is_set()
             self._dirty.clear()
             try:
-                complete = await (self._renew() if changed else self._swap(self.snapshot))
+                is_complete = await (self._renew() if has_changed else self._swap(self.snapshot))
             except Exception:
                 log.exception("A snapshot could not be activated; the previous snapshot stays active")
-                complete = False
-            await self._replaced()
-            await asyncio.sleep(min(self._swap_took * (1 / SHARE - 1), LONGEST_PAUSE))
+                is_complete = False
+            await self._on_replaced()
+            await asyncio.sleep(min(self._last_swap_seconds * (1 / MAX_COMPILE_SHARE - 1), LONGEST_PAUSE))
 
     async def _renew(self) -> bool:
-        started = time.monotonic()
+        started_at = time.monotonic()
         previous, documents = self.snapshot, {**self._documents, **self._own_documents}
         with self._heap.pause_collection():
             snapshot = await in_turns(build_in_slices(documents, previous, self._environment))
             _report(snapshot, previous)
-            complete = await self._swap(snapshot)
+            is_complete = await self._swap(snapshot)
             self.snapshot = snapshot
         self.swaps += 1
-        self._swap_took = time.monotonic() - started
-        self.swap_seconds += self._swap_took
+        self._last_swap_seconds = time.monotonic() - started_at
+        self.swap_seconds += self._last_swap_seconds
         self.first_snapshot.set()
-        if self._cache is not None and self._saving is None and not self.stale:
-            self._saving = asyncio.get_running_loop().create_task(self._save_later(), name="catalog cache")
-        return complete
+        if self._cache is not None and self._save_task is None and not self.stale:
+            self._save_task = asyncio.get_running_loop().create_task(self._save_later(), name="catalog cache")
+        return is_complete
 
     async def _save_later(self) -> None:
         await asyncio.sleep(CACHE_DELAY)
         await self._save()
-        self._saving = None
+        self._save_task = None
 
     async def _save(self) -> None:
         if self._cache is not None and self.seen_at is not None:
@@ -282,17 +284,17 @@ def _report(snapshot: Snapshot, previous: Snapshot) -> None:
     """Log the problems and name collisions of a snapshot that the previous snapshot did not have."""
     for key, server in snapshot.servers.items():
         if previous.servers.get(key) is not server:
-            for problem in server.problems[:REPORTED]:
+            for problem in server.problems[:MAX_REPORTED]:
                 log.warning("%s", problem)
-            if len(server.problems) > REPORTED:
-                unreported = len(server.problems) - REPORTED
+            if len(server.problems) > MAX_REPORTED:
+                unreported = len(server.problems) - MAX_REPORTED
                 log.warning("%d more definitions of server %s have such problems", unreported, key)
-    reported = set(previous.collisions)
+    known_collisions = set(previous.collisions)
     for collision in snapshot.collisions:
-        if collision not in reported:
+        if collision not in known_collisions:
             log.warning(
                 "Two servers expose the name %s: server %s is listed with it, server %s is not; %s",
-                collision.exposed,
+                collision.exposed_name,
                 collision.holder,
                 collision.dropped,
                 collision.advice,

@@ -62,7 +62,7 @@ class Chooser:
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
         text = normalize(turn.text if turn.final else drop_last_word(turn.text))
         phrases = self._phrases.find(text)
-        commanded, until, phrase = self._command(phrases, text, number, state)
+        commanded, last_turn, phrase = self._command(phrases, text, number, state)
         index, rule, matched = self._by_rule(phrases, turn, state, commanded, now)
         if rule == "default":
             index, rule = self._by_conversation(number, began)
@@ -77,7 +77,7 @@ class Chooser:
             growing=not turn.final,
             tier=tier.name,
             commanded=commanded,
-            commanded_until=until,
+            commanded_until=last_turn,
             answered=answered,
             began=began,
         )
@@ -123,14 +123,15 @@ class Chooser:
 
     def _is_cooling(self, index: int, state: ConversationState, now: float) -> bool:
         """Whether a tier is in its cooldown because an earlier turn was answered in it."""
-        cooldown, last = self._selections[index].cooldown_ms / 1000, state.answered.get(self.tiers[index].name)
-        return cooldown > 0 and last is not None and 0 <= now - last < cooldown
+        cooldown = self._selections[index].cooldown_ms / 1000
+        answered_at = state.answered.get(self.tiers[index].name)
+        return cooldown > 0 and answered_at is not None and 0 <= now - answered_at < cooldown
 
-    def _by_conversation(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
+    def _by_conversation(self, number: int, start_times: tuple[float, ...]) -> tuple[int, str]:
         """The tier for the first turn of a conversation, or for a rapid exchange, and the name of the rule."""
-        gaps = (later - earlier for earlier, later in pairwise(began))
-        rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
-        circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if rapid else set()
+        gaps = (later - earlier for earlier, later in pairwise(start_times))
+        is_rapid = len(start_times) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
+        circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if is_rapid else set()
         for index, selection in enumerate(self._selections):
             if circumstances & set(selection.conversation_states):
                 return index, "conversation"

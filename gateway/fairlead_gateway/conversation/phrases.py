@@ -17,9 +17,9 @@ import re2
 
 Meaning = TypeVar("Meaning")
 
-SHORTEST_STEM: Final = 3
+MIN_STEM_LETTERS: Final = 3
 """Minimum number of letters before a `*`; a shorter stem would match too many words."""
-MOST_MEMORY: Final = 1 << 26
+MAX_MEMORY_BYTES: Final = 1 << 26
 """Maximum number of bytes of RE2's automaton, which searches for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
 _ASCII: Final = 128
@@ -60,17 +60,17 @@ class Phrases(Generic[Meaning]):
         self._longer = _longer(self._phrases)
         self._patterns = [f"(?:^| ){expression(phrase)}(?:$| )".encode() for phrase, _ in self._phrases]
         self._compiled_patterns: dict[int, Any] = {}  # compiled on demand, because few are needed and each takes 5 kB
-        self._all = re2.Set.SearchSet(_options())
+        self._pattern_set = re2.Set.SearchSet(_options())
         for pattern in self._patterns:
-            self._all.Add(pattern)
-        self._all.Compile()
+            self._pattern_set.Add(pattern)
+        self._pattern_set.Compile()
 
     def find(self, text: str) -> list[tuple[str, Meaning]]:
         """Phrases that occur in a normalized text, with their meanings, the longest first.
 
         A phrase is left out if each of its occurrences is only the beginning of a longer phrase with another meaning.
         """
-        matches = sorted(self._all.Match(text) or ()) if self._phrases else []
+        matches = sorted(self._pattern_set.Match(text) or ()) if self._phrases else []
         return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
 
     def last(self, text: str, phrases: Collection[str]) -> str:
@@ -80,23 +80,23 @@ class Phrases(Generic[Meaning]):
 
     def _is_covered(self, index: int, matches: Sequence[int], text: str) -> bool:
         """Whether a longer phrase with another meaning begins at each position of a phrase in the text."""
-        longer = [other for other in self._longer.get(index, ()) if other in matches]
-        if not longer:
+        longer_phrases = [other for other in self._longer.get(index, ()) if other in matches]
+        if not longer_phrases:
             return False
         data = text.encode()
-        begun = {start for other in longer for start in self._starts(other, data)}
-        return all(start in begun for start in self._starts(index, data))
+        covered_positions = {start for other in longer_phrases for start in self._starts(other, data)}
+        return all(start in covered_positions for start in self._starts(index, data))
 
     def _starts(self, index: int, text: bytes) -> Iterator[int]:
         """Positions of a phrase in the text: of the blank before the phrase, or 0 at the start of the text."""
-        position, single = 0, self._single(index)
-        while (match := single.search(text, position)) is not None:
+        position, pattern = 0, self._pattern(index)
+        while (match := pattern.search(text, position)) is not None:
             yield match.start()
             position = match.end() - 1  # the blank after a phrase may be the blank before the next phrase
             if position <= match.start():
                 return
 
-    def _single(self, index: int) -> Any:
+    def _pattern(self, index: int) -> Any:
         """Compiled expression of one phrase."""
         pattern = self._compiled_patterns.get(index)
         if pattern is None:
@@ -106,34 +106,34 @@ class Phrases(Generic[Meaning]):
 
 def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
     """Map the index of a phrase to the indexes of longer phrases that begin with its words and have another meaning."""
-    alike: dict[str, list[int]] = {}
+    indexes_by_stem: dict[str, list[int]] = {}
     texts = [" ".join(normalize(phrase).split()) for phrase, _ in phrases]
     for index, text in enumerate(texts):
-        alike.setdefault(text[:SHORTEST_STEM], []).append(index)
-    longer_ones: dict[int, list[int]] = {}
-    for indexes in alike.values():
+        indexes_by_stem.setdefault(text[:MIN_STEM_LETTERS], []).append(index)
+    longer_phrases: dict[int, list[int]] = {}
+    for indexes in indexes_by_stem.values():
         for index, other in permutations(indexes, 2):
-            longer = len(texts[other]) > len(texts[index]) and texts[other].startswith(texts[index])
-            if longer and phrases[other][1] != phrases[index][1]:
-                longer_ones.setdefault(index, []).append(other)
-    return longer_ones
+            is_longer = len(texts[other]) > len(texts[index]) and texts[other].startswith(texts[index])
+            if is_longer and phrases[other][1] != phrases[index][1]:
+                longer_phrases.setdefault(index, []).append(other)
+    return longer_phrases
 
 
 def _options() -> re2.Options:
     options = re2.Options()
-    options.max_mem = MOST_MEMORY
+    options.max_mem = MAX_MEMORY_BYTES
     return options
 
 
 def expression(phrase: str) -> str:
     """Regular expression of a phrase. Raises ValueError, whose message names the phrase."""
-    parts = []
+    patterns = []
     for word in phrase.split():
         stem = normalize(word).replace(" ", "")
-        if word.endswith("*") and len(stem) < SHORTEST_STEM:
-            raise ValueError(f"phrase {phrase!r}: at least {SHORTEST_STEM} letters have to precede a *")
+        if word.endswith("*") and len(stem) < MIN_STEM_LETTERS:
+            raise ValueError(f"phrase {phrase!r}: at least {MIN_STEM_LETTERS} letters have to precede a *")
         if stem:
-            parts.append(re2.escape(stem) + ("[^ ]*" if word.endswith("*") else ""))
-    if not parts:
+            patterns.append(re2.escape(stem) + ("[^ ]*" if word.endswith("*") else ""))
+    if not patterns:
         raise ValueError(f"phrase {phrase!r} has no words")
-    return " +".join(parts)
+    return " +".join(patterns)

@@ -31,7 +31,7 @@ def words_of(tier: Tier) -> tuple[list[str], list[str]]:
     shipped = shipped_words().get(tier.name) if selection.shipped_words else None
     if shipped is None:
         return list(selection.keywords), list(selection.commands)
-    keywords = [phrase for listed in shipped.keywords.values() for phrase in phrases(listed)]
+    keywords = [phrase for phrase_list in shipped.keywords.values() for phrase in phrases(phrase_list)]
     return (
         list(dict.fromkeys([*keywords, *selection.keywords])),
         list(dict.fromkeys([*phrases(shipped.commands), *selection.commands])),
@@ -48,6 +48,6 @@ def shipped_words() -> Mapping[str, ShippedWords]:
     return msgspec.convert(yaml.load(text, loader), dict[str, ShippedWords])  # noqa: S506  # both loaders are safe
 
 
-def phrases(listed: str) -> list[str]:
+def phrases(phrase_list: str) -> list[str]:
     """Split comma-separated phrases."""
-    return [" ".join(phrase.split()) for phrase in listed.split(",")]
+    return [" ".join(phrase.split()) for phrase in phrase_list.split(",")]

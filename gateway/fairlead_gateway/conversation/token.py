@@ -13,7 +13,7 @@ import msgspec
 from fairlead_gateway.conversation.turn import ConversationState
 
 _MAC_BYTES: Final = 16
-MOST_CHARACTERS: Final = 4096
+MAX_CHARACTERS: Final = 4096
 """Maximum number of characters of a token."""
 _decode = msgspec.json.Decoder(ConversationState).decode
 
@@ -37,8 +37,8 @@ class Sealer:
         """Verify and decode a token; an empty token is the initial state. Raises ForgedState."""
         if not token:
             return ConversationState()
-        if len(token) > MOST_CHARACTERS:
-            raise ForgedState(f"the conversation state is longer than {MOST_CHARACTERS} characters")
+        if len(token) > MAX_CHARACTERS:
+            raise ForgedState(f"the conversation state is longer than {MAX_CHARACTERS} characters")
         try:
             data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except (binascii.Error, ValueError) as error:

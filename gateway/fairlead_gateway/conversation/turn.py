@@ -35,7 +35,7 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     turn: int = -1
     """Number of the last turn, in which `tier` was chosen."""
     growing: bool = False
-    """Whether the transcript of that turn was incomplete."""
+    """Whether the transcript of the last turn was incomplete."""
     tier: str | None = None
     commanded: str | None = None
     """Tier that a command asked for, for the turns up to `commanded_until`; None: no command applies."""

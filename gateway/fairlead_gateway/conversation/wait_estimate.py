@@ -32,12 +32,12 @@ def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms
 
     `limit_ms` is the tier's latency limit. It is used as the estimate if no duration is known.
     """
-    expected = _slowest_ms(view, snapshot)
-    longest = limit_ms if expected is None else expected
+    slowest_ms = _slowest_ms(view, snapshot)
+    wait_ms = limit_ms if slowest_ms is None else slowest_ms
     return Outlook(
-        expected_ms=expected,
-        filler=longest is None or longest > FILLER_ABOVE_MS,
-        route="direct" if longest is not None and longest <= speech_turn_ms else "cascaded",
+        expected_ms=slowest_ms,
+        filler=wait_ms is None or wait_ms > FILLER_ABOVE_MS,
+        route="direct" if wait_ms is not None and wait_ms <= speech_turn_ms else "cascaded",
     )
 
 

@@ -23,7 +23,7 @@ class CallShape(Protocol):
     """Arguments that the server also gets as headers (`Mcp-Param-*`), by the server's names."""
     selection: ResultSelection | None
     """The part of results that clients get; None for whole results."""
-    lacking: str | None
+    missing_secret: str | None
     """An argument whose secret value the gateway does not have, which is why calls are refused; None if all values are
     known.
     """
@@ -47,7 +47,7 @@ class CallShape(Protocol):
         """
         ...
 
-    def show_small(self, result: Raw) -> Raw | None:
+    def reshape_small(self, result: Raw) -> Raw | None:
         """Reshape a small result: clients' names in errors, and the selected part. Returns None for a result so large
         that selecting its part would block the event loop.
         """

@@ -49,8 +49,8 @@ class Rejection(msgspec.Struct, frozen=True):
     """`data` of the JSON-RPC error, raw JSON; None without it."""
 
 
-def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection:
-    """Reject a request because a limit is reached: status 429 for a limit per agent, 503 for one of the gateway."""
+def limit_rejection(status: int, message: str, ident: bytes = b"null") -> Rejection:
+    """Rejection of a request beyond a limit: status 429 for the limit of an agent, 503 for that of the gateway."""
     detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": RETRY_MS}
     return Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, jsonrpc.encode({META_ERROR: detail}))
 
@@ -62,7 +62,7 @@ SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has 
 SESSION_UNKNOWN: Final = Rejection(
     404, jsonrpc.INVALID_REQUEST, "The gateway has no session with this Mcp-Session-Id: open a new one with initialize"
 )
-NOT_YOURS: Final = Rejection(
+SESSION_OF_ANOTHER: Final = Rejection(
     404, jsonrpc.INVALID_REQUEST, "The session belongs to another principal: open a new one with initialize"
 )
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "This endpoint has no stream for GET: send requests by POST")

@@ -31,5 +31,5 @@ class GrantCounts:
         if len(self.seconds) > MAX_COUNTED:
             oldest = next(iter(self.seconds))
             del self.seconds[oldest]
-            for counted in [each for each in self.by_outcome if each[0] == oldest]:
-                del self.by_outcome[counted]
+            for key_to_drop in [each for each in self.by_outcome if each[0] == oldest]:
+                del self.by_outcome[key_to_drop]

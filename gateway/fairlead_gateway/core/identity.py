@@ -1,8 +1,8 @@
 """Identity of the principal that sends a request.
 
 Pure module. Authentication creates one `Identity` per credential, and each request has the `Identity` of its
-credential. Policies select the visible tools by it, limits count by it, and the audit log names the caller by it.
-Sessions and streams belong to one identity.
+credential. It selects the policies and limits that apply, and names the caller in the audit log. Sessions and streams
+belong to one identity.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Names of the issuer of agent, groups and claims, as policies and settings may write them."""
     doubtful: frozenset[tuple[str, ...]] = frozenset()
     """Agents, groups and claims of this identity that other issuers may issue too, as keys of
-    `fairlead_api.policies.subjects`. A policy that names one of them without its issuer can restrict this identity, but
-    cannot allow it anything.
+    `fairlead_api.policies.subjects`. A policy whose subject is one of these keys without an issuer can restrict this
+    identity, but cannot allow it anything.
     """
     scopes: frozenset[str] = frozenset()
     """Scopes of the token (RFC 6749 section 3.3)."""

@@ -19,7 +19,7 @@ META_LIMIT: Final = "fairlead.dev/resultTokens"
 """Member of a request's `_meta` that limits the tokens of the result."""
 HEADER_LIMIT: Final = b"fairlead-result-tokens"
 """HTTP header that limits the tokens of the result, for requests of any method."""
-META_KEPT: Final = "fairlead.dev/result"
+META_STORED: Final = "fairlead.dev/result"
 """Member of the `_meta` of a shortened result: the id and size of the full result, and the part that is shown."""
 URI: Final = "fairlead://results/"
 """Prefix of the URIs under which `resources/read` returns stored results in full."""
@@ -38,9 +38,9 @@ class LongResult(msgspec.Struct, frozen=True):
     """Text of the tool call by which a model can read the rest, with its possible arguments."""
     unstored_reason: str = ""
     """Why the result is not stored; empty if it is stored."""
-    declared: bool = False
+    declares_output: bool = False
     """Whether the tool declares an `outputSchema`, which structured content has to match."""
-    linked: bool = False
+    supports_links: bool = False
     """Whether the client supports resource links (MCP 2025-06-18)."""
 
 
@@ -51,7 +51,7 @@ class ShownResult(msgspec.Struct, frozen=True):
     """Tokens of the full result."""
     result: bytes | None = None
     """The shortened raw result; None if the full result is within the limit."""
-    shown: int = 0
+    shown_tokens: int = 0
     """Tokens of the shortened result."""
     unfit: bool = False
     """Whether the structured content cannot be shortened to the limit."""

@@ -113,7 +113,7 @@ class CallRecorder:
         """Count one operation. `error_type` is one of a fixed set, or empty for a success."""
         raise NotImplementedError
 
-    def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
+    def set_exemplar(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
         """Store a span as the exemplar of the histogram bucket of its duration; ids are hexadecimal."""
         raise NotImplementedError
 
@@ -142,7 +142,7 @@ class SchemaCheck(Protocol):
     declares_output: bool
     """Whether the tool has an `outputSchema`; if not, `result` always returns None."""
 
-    of_arguments: Checker | None
+    arguments_checker: Checker | None
     """The checker behind `arguments`, which compiled callers use directly; None if they have to call `arguments`."""
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
@@ -201,7 +201,7 @@ class Upstream:
         raise NotImplementedError
 
     @property
-    def keeps_tasks(self) -> bool:
+    def accepts_tasks(self) -> bool:
         """Whether calls may create tasks now (SEP-2663): another task may run, and the gateway can reach it later."""
         return True
 

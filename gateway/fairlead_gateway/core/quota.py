@@ -46,18 +46,18 @@ class Quota(msgspec.Struct, frozen=True):
     """Tokens of one tool result."""
     tokens_per_day: int | None = None
     """Input and output tokens of models per UTC day."""
-    by: Mapping[str, str] = {}
+    policies: Mapping[str, str] = {}
     """Names of the policies that set the limits, by attribute."""
 
     @property
     def numbers(self) -> dict[str, int]:
         """The limits that are set, by their names in a ToolPolicy."""
-        return {_camel(member): getattr(self, member) for member in self.by}
+        return {_camel(member): getattr(self, member) for member in self.policies}
 
     @property
-    def no_calls_by(self) -> str | None:
+    def policy_without_calls(self) -> str | None:
         """Name of the ToolPolicy that forbids all calls by `limits.callsPerMinute: 0`; None if calls are possible."""
-        return self.by["calls_per_minute"] if self.calls_per_minute == 0 else None
+        return self.policies["calls_per_minute"] if self.calls_per_minute == 0 else None
 
 
 def _camel(member: str) -> str:

@@ -37,48 +37,48 @@ class RequestMeta:
 
     __slots__ = (
         "extensions",
-        "lacking",
-        "log_level",
-        "misread",
+        "has_log_level",
+        "has_token",
+        "has_traceparent",
+        "has_version",
+        "misread_message",
+        "missing_member",
         "result_tokens",
-        "token",
-        "traced",
         "version",
-        "versioned",
     )
 
     def __init__(
         self,
-        lacking: str,
+        missing_member: str,
         version: bytes | None = None,
         *,
-        versioned: bool = False,
-        token: bool = False,
-        log_level: bool = False,
-        misread: str = "",
+        has_version: bool = False,
+        has_token: bool = False,
+        has_log_level: bool = False,
+        misread_message: str = "",
         extensions: frozenset[str] = frozenset(),
         result_tokens: int | None = None,
-        traced: bool = False,
+        has_traceparent: bool = False,
     ) -> None:
-        self.traced = traced
+        self.has_traceparent = has_traceparent
         """Whether `_meta` has a `traceparent` (SEP-414)."""
         self.result_tokens = result_tokens
-        """Most tokens of the result (`core.long_results`); None if unlimited, 0 if the value is invalid."""
+        """Maximum tokens of the result (`core.long_results`); None if unlimited, 0 if the value is invalid."""
         self.extensions = extensions
         """MCP extensions that a modern client declares with the request (SEP-2133)."""
-        self.lacking = lacking
+        self.missing_member = missing_member
         """Message about a required member that a modern request lacks; empty if none is missing."""
-        self.misread = misread
-        """Message about a member that servers may interpret differently than the gateway, an error in both eras; empty
+        self.misread_message = misread_message
+        """Message about a member that servers may interpret differently from the gateway, an error in both eras; empty
         if there is none.
         """
         self.version = version
         """Protocol version of a modern request, encoded for a header; None if a header cannot contain it."""
-        self.versioned = versioned
+        self.has_version = has_version
         """Whether `_meta` has a protocol version, supported or not."""
-        self.token = token
+        self.has_token = has_token
         """Whether `_meta` has a progress token."""
-        self.log_level = log_level
+        self.has_log_level = has_log_level
         """Whether `_meta` requests log messages."""
 
 
@@ -92,15 +92,15 @@ class McpRequest:
     __slots__ = (
         "any_structured",
         "client_arguments",
+        "context_session",
         "default_tokens",
         "id",
+        "legacy_session",
         "meta",
         "method",
         "modern",
         "name",
-        "opened",
         "params",
-        "recording",
         "result_tokens",
         "session",
         "token",
@@ -130,16 +130,16 @@ class McpRequest:
         """Progress token; None if the request has none."""
         self.name: str | None = None
         """Name or URI in `params`, if it was already read to compare it with `Mcp-Name`."""
-        self.opened: LegacySession | None = None
+        self.legacy_session: LegacySession | None = None
         """The legacy session, if its id was signed with the gateway's key for this principal."""
         self.any_structured = modern
         """Whether the result's `structuredContent` may be of any type; else it must be an object or is left out."""
-        self.recording: str | None = None
+        self.context_session: str | None = None
         """Id of the context session in which the result is stored (`execute_tool`); None to store nothing."""
         self.result_tokens: int | None = None
-        """Most tokens of the result, for a call over REST; None if unlimited."""
+        """Maximum number of tokens of the result, for a call over REST; None if unlimited."""
         self.default_tokens: int | None = None
-        """Most tokens of the result if no other limit is set; None if unlimited."""
+        """Maximum number of tokens of the result if no other limit is set; None if unlimited."""
 
     @property
     def continued(self) -> bool:

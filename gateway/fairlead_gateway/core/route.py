@@ -68,17 +68,18 @@ class Route:
     meter: AttemptMeter | None = None
     """Measures durations for the operator; None if they are not measured."""
     timeout: float
-    """Timeout of a call in seconds. Each progress notification restarts the timeout of `binding`, up to `longest`."""
+    """Timeout of a call in seconds. Each progress notification restarts the timeout of `binding`, within `max_timeout`.
+    """
     start_timeout: float = 0.0
     """Timeout in seconds of a call whose server has to start a process first. The tool's own maximum (`maxDurationMs`)
     then begins when the process takes requests. If at most `timeout`, a start does not extend the call.
     """
-    longest: float = 0.0
-    """Longest duration in seconds of a call that keeps reporting progress. If at most `timeout`, progress does not
+    max_timeout: float = 0.0
+    """Maximum duration in seconds of a call that keeps reporting progress. If at most `timeout`, progress does not
     extend the call.
     """
     max_bytes: int
-    """Most bytes of a result."""
+    """Maximum number of bytes of a result."""
     server_info: bytes
     """`serverInfo` for modern results, raw JSON."""
     guard: AdmissionGuard
@@ -102,8 +103,8 @@ class Route:
     """Validates arguments and results; None if they are not validated."""
     caller_deadline: bool = False
     """Whether the caller or its tier set `timeout`, so that a timeout does not count against the server."""
-    caller_longest: bool = False
-    """Whether the caller or its tier set `longest`."""
+    caller_set_max_timeout: bool = False
+    """Whether the caller or its tier set `max_timeout`."""
     unavailable: Refusal | None = None
     """Refusal of all calls, except those for which `available_to` is True; None if calls are not refused."""
     counted: bool = False
@@ -121,7 +122,7 @@ class Route:
     quota: Quota | None = None
     """The caller's quota in the server's namespace; None if unlimited."""
     result_tokens: int | None = None
-    """Most tokens of a result according to the tool; None if unlimited."""
+    """Maximum number of tokens of a result according to the tool; None if unlimited."""
     task: TaskRef | None = None
     """The task that a request is about; None for other requests."""
     verify: Callable[[bytes | Raw], None] | None = None
@@ -135,7 +136,7 @@ class Route:
         return self.check is not None and self.check.declares_output
 
     @property
-    def most_tokens(self) -> int | None:
+    def max_result_tokens(self) -> int | None:
         """Maximum number of tokens of a result, from the limits of the tool and of policies; None if unlimited."""
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
@@ -144,20 +145,20 @@ class Route:
         """Message for a call that timed out.
 
         `reported`: progress notifications had extended the call. `quiet_after` is then the total duration in seconds of
-        a call whose progress stopped, or 0 for a call that reached `longest`.
+        a call whose progress stopped, or 0 for a call that reached `max_timeout`.
         """
         if reported and quiet_after:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
             return f"{quiet}, {_TIMEOUT}; the call was abandoned after {quiet_after:.3g} s"
-        limit_s = self.longest if reported else self.timeout
+        limit_s = self.max_timeout if reported else self.timeout
         return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {self._bound_by(reported)}"
 
     def _bound_by(self, reported: bool) -> str:
         """Name of the limit that a call reached."""
-        if self.caller_longest if reported else self.caller_deadline:
+        if self.caller_set_max_timeout if reported else self.caller_deadline:
             return "the time that the caller or its latency tier allows"
         own_ms = None if self.tool is None else self.tool.max_duration_ms
-        if own_ms is not None and own_ms / 1000 <= (self.longest if reported else self.timeout):
+        if own_ms is not None and own_ms / 1000 <= (self.max_timeout if reported else self.timeout):
             return "the maximum of the tool (maxDurationMs)"
         return "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
 
@@ -180,11 +181,11 @@ class Route:
                 self,
                 timeout=seconds,
                 start_timeout=seconds,
-                longest=seconds,
+                max_timeout=seconds,
                 caller_deadline=True,
-                caller_longest=True,
+                caller_set_max_timeout=True,
             )
-        route = self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
+        route = self if seconds >= self.max_timeout else replace(self, max_timeout=seconds, caller_set_max_timeout=True)
         return route if seconds >= self.start_timeout else replace(route, start_timeout=seconds)
 
     def with_retries(self, times: int) -> Route:

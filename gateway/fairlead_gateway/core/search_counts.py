@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_PRINCIPALS: Final = 1_000
-"""Most principals whose hits are stored; the principal with the oldest search is dropped first."""
+"""Maximum number of principals whose hits are stored; the principal with the oldest search is dropped first."""
 MAX_HITS: Final = 100
-"""Most hits stored per principal; the oldest are dropped first."""
+"""Maximum number of hits stored per principal; the oldest are dropped first."""
 
 
 class SearchCounts:

@@ -25,7 +25,7 @@ class Item(msgspec.Struct, frozen=True):
     """The server's own name, URI or URI template."""
     definition: bytes
     """Raw definition for the server's own endpoint."""
-    exposed: str | None
+    exposed_name: str | None
     """Name or URI on merged endpoints; None if the server is not on them."""
     merged: bytes
     """Raw definition for merged endpoints; empty if there is none."""
@@ -33,7 +33,7 @@ class Item(msgspec.Struct, frozen=True):
     """For a skill: the URIs of the skill and its files that get no server prefix on merged endpoints."""
 
 
-class Offered(msgspec.Struct, frozen=True):
+class OfferedItems(msgspec.Struct, frozen=True):
     """Prompts, resources, templates and skills of one server, sorted by name."""
 
     prompts: tuple[Item, ...] = ()
@@ -53,7 +53,7 @@ class Tool(msgspec.Struct, frozen=True):
     """Key of the tool in sets and tables. All use this one object, so that look-ups compare identities, not strings."""
     definition: bytes
     """Raw definition for the server's own endpoint."""
-    exposed: str | None
+    exposed_name: str | None
     """Name on merged endpoints; None if the server is not on them."""
     merged: bytes
     """Raw definition for merged endpoints; empty if there is none."""
@@ -81,7 +81,7 @@ class Tool(msgspec.Struct, frozen=True):
     caps: Caps | None = None
     """Limits on calls of all agents together; None if unlimited."""
     result_tokens: int | None = None
-    """Most tokens of a result; None if unlimited."""
+    """Maximum number of tokens of a result; None if unlimited."""
     speech: str | None = None
     """When a speech model speaks about the result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None to decide by the
     tool's duration.
@@ -115,7 +115,7 @@ class Server(msgspec.Struct, frozen=True):
     tools: tuple[Tool, ...]
     problems: tuple[str, ...] = ()
     """One message per definition that is left out."""
-    offered: Offered = Offered()
+    offered: OfferedItems = OfferedItems()
     """Prompts, resources, templates and skills."""
     interfaces: Mapping[str, tuple[str, ...]] = {}
     """Names of the tools that refer to a user interface, by the server's URI of the interface. Disabled tools and

@@ -20,13 +20,13 @@ class ServerBinding(msgspec.Struct, frozen=True):
     timeout: float
     """Timeout of a request in seconds."""
     max_bytes: int
-    """Most bytes of a result."""
+    """Maximum number of bytes of a result."""
     server_info: bytes
     """Raw `serverInfo` for modern results; it always has a name and a version."""
     retries: int = 0
     """Attempts after the first."""
     max_timeout: float = 0.0
-    """Longest duration in seconds of a request that keeps reporting progress."""
+    """Maximum duration in seconds of a request that keeps reporting progress."""
     credentials: CallCredentials | None = None
     """Access tokens per call; None if `upstream` has the credential of all requests."""
     secret_arguments: Mapping[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Reference to a task of a server: a tool call that continues after its first response (SEP-2663)."""
+"""Reference to a server's task: a tool call that continues after its first response (SEP-2663)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from fairlead_gateway.core.ports import SchemaCheck
 
 
 class TaskRef:
-    """Task of a server, decoded from the sealed id that the client has: its server, pod and tool."""
+    """A server's task, decoded from the sealed id that the client has: its server, pod and tool."""
 
-    __slots__ = ("check", "id", "pod", "sealed", "server", "shape", "tool")
+    __slots__ = ("check", "id", "pod", "sealed_id", "server", "shape", "tool")
 
-    def __init__(self, sealed: str, server: ServerKey, tool: str, task_id: str, pod: bytes | None) -> None:
+    def __init__(self, sealed_id: str, server: ServerKey, tool: str, task_id: str, pod: bytes | None) -> None:
         self.check: SchemaCheck | None = None
         """Schemas of the tool's current definition, to validate the result."""
         self.shape: CallShape | None = None
         """Shape of the tool for clients, to translate the result; None without one."""
-        self.sealed = sealed
-        """Sealed id that the client has."""
+        self.sealed_id = sealed_id
+        """The client's id of the task, which the gateway signed."""
         self.server = server
         self.tool = tool
         """The server's own name of the called tool."""

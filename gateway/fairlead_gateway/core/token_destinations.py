@@ -28,7 +28,7 @@ class TokenDestination:
         self.name = settings.token_url or settings.issuer
         self._issuer = "" if settings.token_url else settings.issuer.removesuffix("/")
         """Issuer from which the token endpoint is discovered; empty if the settings have a token URL."""
-        self._allowed = ANYWHERE in allowed or (
+        self._is_allowed = ANYWHERE in allowed or (
             settings.token_url in allowed
             if settings.token_url
             else self._issuer in {entry.removesuffix("/") for entry in allowed}
@@ -38,6 +38,6 @@ class TokenDestination:
         """Whether a token of `issuer` (its claim `iss`) may be sent to this authorization server; `issuer` is None for
         a token without the claim.
         """
-        if self._allowed:
+        if self._is_allowed:
             return True
         return isinstance(issuer, str) and bool(issuer) and issuer.removesuffix("/") == self._issuer

@@ -30,7 +30,6 @@ class UpstreamRequest:
         "client",
         "counter",
         "deadline",
-        "gated",
         "header_lines",
         "id",
         "idempotent",
@@ -39,6 +38,7 @@ class UpstreamRequest:
         "max_bytes",
         "method",
         "name_lines",
+        "needs_declaring_session",
         "params",
         "person",
         "session",
@@ -61,7 +61,7 @@ class UpstreamRequest:
         self.deadline = deadline
         """Time at which the request fails, in seconds of the monotonic clock."""
         self.max_bytes = max_bytes
-        """Most bytes of the response."""
+        """Maximum number of bytes of the response."""
         self.name_lines = b""
         """`Mcp-Name` and `Mcp-Param-*` header lines for modern servers (SEP-2243)."""
         self.header_lines = b""
@@ -89,7 +89,7 @@ class UpstreamRequest:
         as the client would receive them twice."""
         self.tasks = False
         """Whether the response may be a task, whose id then has to identify its pod (SEP-2663)."""
-        self.gated = False
+        self.needs_declaring_session = False
         """Whether the tool exists only in sessions that declare the client's capabilities to the server."""
         self.idempotent = False
         """Whether the request may be sent to a second pod while the first may still execute it."""
@@ -145,7 +145,7 @@ class UpstreamRequest:
         copy.session = self.session
         copy.level = self.level
         copy.listens = self.listens
-        copy.gated = self.gated
+        copy.needs_declaring_session = self.needs_declaring_session
         copy.tasks = self.tasks
 
 

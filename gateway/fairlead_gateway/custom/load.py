@@ -62,10 +62,10 @@ def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = N
         try:
             source_tools = list(_tools_in(import_source()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-            why = f"the source cannot be loaded: {type(error).__name__}: {error}{_location_of(error)}"
-            problems.append(LoadProblem(source, why))
+            message = f"the source cannot be loaded: {type(error).__name__}: {error}{_location_of(error)}"
+            problems.append(LoadProblem(source, message))
             continue
-        problems += [LoadProblem(source, why) for why in _add_tools(tools, source_tools)]
+        problems += [LoadProblem(source, message) for message in _add_tools(tools, source_tools)]
         log.info("Loaded %d custom tools of %s", len(tools) - count_before, source)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
@@ -104,11 +104,11 @@ def _from_module(name: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    full = path.resolve()
-    name = f"fairlead_tools_{full.stem}_{abs(hash(full)):x}"
+    full_path = path.resolve()
+    name = f"fairlead_tools_{full_path.stem}_{abs(hash(full_path)):x}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, full)
+    spec = importlib.util.spec_from_file_location(name, full_path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -121,28 +121,28 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _tools_in(imported: Any) -> Iterable[CustomTool]:
+def _tools_in(imported_object: Any) -> Iterable[CustomTool]:
     """The tools in an imported object, without duplicates."""
-    if isinstance(imported, ModuleType):
-        named = [value for name, value in vars(imported).items() if not name.startswith("_")]
-        tools = [each for value in named for each in _of_member(value)]
-    elif isinstance(imported, CustomTools | CustomTool) or find_marked(imported) is not None:
-        tools = list(_of_member(imported))
-    elif isinstance(imported, Iterable) and not isinstance(imported, str):
-        tools = [each for value in imported for each in (_of_member(value) or [CustomTool(handler=value)])]
-    elif callable(imported):
-        tools = [CustomTool(handler=imported)]
+    if isinstance(imported_object, ModuleType):
+        members = [value for name, value in vars(imported_object).items() if not name.startswith("_")]
+        tools = [each for value in members for each in _tools_of(value)]
+    elif isinstance(imported_object, CustomTools | CustomTool) or find_marked(imported_object) is not None:
+        tools = list(_tools_of(imported_object))
+    elif isinstance(imported_object, Iterable) and not isinstance(imported_object, str):
+        tools = [each for value in imported_object for each in (_tools_of(value) or [CustomTool(handler=value)])]
+    elif callable(imported_object):
+        tools = [CustomTool(handler=imported_object)]
     else:
-        raise TypeError(f"{type(imported).__name__} is not a tool, a list of tools or a module")
+        raise TypeError(f"{type(imported_object).__name__} is not a tool, a list of tools or a module")
     return {id(tool): tool for tool in tools}.values()
 
 
-def _of_member(imported: Any) -> list[CustomTool]:
-    if isinstance(imported, CustomTool):
-        return [imported]
-    if isinstance(imported, CustomTools):
-        return [prepared.tool for prepared in imported]
-    mark = find_marked(imported)
+def _tools_of(member: Any) -> list[CustomTool]:
+    if isinstance(member, CustomTool):
+        return [member]
+    if isinstance(member, CustomTools):
+        return [prepared.tool for prepared in member]
+    mark = find_marked(member)
     return [] if mark is None else [mark]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 from fairlead_tools.handlers.calls import THREADS, Handlers
@@ -29,10 +29,10 @@ class LocalUpstream(Upstream):
         self, tools: CustomTools, *, limit: int, threads: int = THREADS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.handlers = Handlers(tools, limit=limit, threads=threads, clock=clock)
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     @property
     def modern(self) -> bool:
@@ -42,7 +42,7 @@ class LocalUpstream(Upstream):
         """Start a call at once. `sink` gets the result by a callback, without an asyncio task per call."""
         if request.method != METHOD:
             sink.take_error(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools do not support {request.method}"))
-            return ANSWERED
+            return NO_OP_PENDING
         return self.handlers.call(
             request.params, sink, deadline=request.deadline, max_bytes=request.max_bytes, token=request.id
         )

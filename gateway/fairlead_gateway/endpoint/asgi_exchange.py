@@ -99,7 +99,7 @@ class AsgiExchange(FallbackRequest):
         self._bytes_left: int | None = None
         """Bytes of the response's body that are still to be written; None if the body is chunked."""
         self._disconnection: asyncio.Future[None] | None = None
-        """Done when the client has disconnected or the response is complete; None if nobody waits for that."""
+        """Done when the client has disconnected or the response is complete; None if the application does not wait."""
         self._on_disconnect: Callable[[], object] | None = None
         self._writable: asyncio.Future[None] | None = None
         """Done when the client has read; None if the write buffer is not full."""
@@ -124,7 +124,7 @@ class AsgiExchange(FallbackRequest):
             "server": transport.get_extra_info("sockname"),
             "state": {},
             BY_OWNER: self._connection.is_by_owner,
-            ON_DISCONNECT: self._call_on_disconnect,
+            ON_DISCONNECT: self._set_on_disconnect,
         }
 
     def body(self, data: bytes) -> None:
@@ -162,7 +162,7 @@ class AsgiExchange(FallbackRequest):
 
     # Internals
 
-    def _call_on_disconnect(self, on_disconnect: Callable[[], object] | None) -> None:
+    def _set_on_disconnect(self, on_disconnect: Callable[[], object] | None) -> None:
         """Set the function that is called once if the client disconnects; None for no function."""
         self._on_disconnect = on_disconnect
         if on_disconnect is not None and self.response_complete:

@@ -42,7 +42,7 @@ class BufferedTransport(asyncio.Transport):
         """Whether the last call was `pause`, not `resume`."""
         self._closing = False
         """Whether the transport below is closed as soon as the buffer is empty."""
-        self._ended = False
+        self._eof_pending = False
         """Whether `write_eof` of the transport below follows as soon as the buffer is empty."""
 
     def write(self, data: Buffer) -> None:
@@ -98,7 +98,7 @@ class BufferedTransport(asyncio.Transport):
         return self._below.can_write_eof()
 
     def write_eof(self) -> None:
-        self._ended = True
+        self._eof_pending = True
         self._flush()
 
     def pause_reading(self) -> None:
@@ -126,8 +126,8 @@ class BufferedTransport(asyncio.Transport):
             self._size -= len(chunk)
             self._below.write(chunk)
         if not self._buffer:
-            if self._ended and not self._closing:
-                self._ended = False
+            if self._eof_pending and not self._closing:
+                self._eof_pending = False
                 self._below.write_eof()
             if self._closing and not self._below.is_closing():
                 self._below.close()

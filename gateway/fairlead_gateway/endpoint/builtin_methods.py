@@ -106,9 +106,9 @@ class BuiltinMethods:
             tail = b',"ttlMs":%d,"cacheScope":"private"}' % LIST_TTL_MS
         if request.method != "tools/list":
             return MethodResult(result_parts(request.id, view.resources.listings[request.method], tail))
-        hidden = view.hidden_member
-        if hidden:
-            tail = self._modern_meta + b",%b}}" % hidden if request.modern else b',"_meta":{%b}}' % hidden
+        hidden_meta = view.hidden_member
+        if hidden_meta:
+            tail = self._modern_meta + b",%b}}" % hidden_meta if request.modern else b',"_meta":{%b}}' % hidden_meta
         listing = view.listing if request.modern else view.legacy_listing
         return MethodResult(result_parts(request.id, *listing, tail))
 
@@ -129,12 +129,14 @@ class BuiltinMethods:
 
     def _initialize(self, view: View, request: McpRequest, owner: str) -> MethodResult | Rejection:
         try:
-            requested = jsonrpc.decode_text(request.params["protocolVersion"])
+            requested_version = jsonrpc.decode_text(request.params["protocolVersion"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             message = "params.protocolVersion must be a string"
             return Rejection(200, jsonrpc.INVALID_PARAMS, message, request.id)
         members = {
-            "protocolVersion": requested if requested in eras.LEGACY_VERSIONS else eras.LATEST_LEGACY_VERSION,
+            "protocolVersion": requested_version
+            if requested_version in eras.LEGACY_VERSIONS
+            else eras.LATEST_LEGACY_VERSION,
             "capabilities": capabilities(view, modern=False),
             "serverInfo": Raw(view.server_info or self._server_info),
             **_instructions(view),
@@ -152,7 +154,7 @@ def features_of(view: View) -> frozenset[str]:
     If stored results can be read with `resources/read`, `resources` is one of them even if no server has resources.
     """
     features = view.resources.features
-    return features | {"resources"} if view.reads or view.full_view is not None else features
+    return features | {"resources"} if view.lists_reader or view.full_view is not None else features
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:
@@ -162,22 +164,22 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dic
     extension of 2026-07-28 (SEP-2663); `capabilities.tasks` of 2025-11-25 is not supported.
     """
     features = features_of(view)
-    announced: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}
+    server_capabilities: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}
     if "prompts" in features:
-        announced["prompts"] = {"listChanged": True}
+        server_capabilities["prompts"] = {"listChanged": True}
     if "resources" in features:
         subscribe = {"subscribe": True} if "resources.subscribe" in features else {}
-        announced["resources"] = {"listChanged": True, **subscribe}
+        server_capabilities["resources"] = {"listChanged": True, **subscribe}
     if "completions" in features:
-        announced["completions"] = {}
+        server_capabilities["completions"] = {}
     if "logging" in features or not modern:
-        announced["logging"] = {}
+        server_capabilities["logging"] = {}
     extensions = {
         name: settings for name, settings in view.resources.extensions.items() if modern or name != methods.TASKS
     }
     if extensions:
-        announced["extensions"] = extensions
-    return announced
+        server_capabilities["extensions"] = extensions
+    return server_capabilities
 
 
 def _instructions(view: View) -> dict[str, str]:

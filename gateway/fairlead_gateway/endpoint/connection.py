@@ -44,11 +44,11 @@ class ClientConnection(RequestSink):
         "_buffer",
         "_clock",
         "_final_response",
-        "_latest",
+        "_latest_exchange",
         "_limit",
         "_lingering",
         "_loop",
-        "_open",
+        "_open_connections",
         "_paused_servers",
         "_pending_upgrade",
         "_service",
@@ -71,12 +71,12 @@ class ClientConnection(RequestSink):
         self,
         service: HttpService,
         fallbacks: RequestServer,
-        open_: set[ClientConnection],
+        open_connections: set[ClientConnection],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(service.proxies, service.buffers, ending=service.retiring)
         self._service = service
-        self._open = open_
+        self._open_connections = open_connections
         self._loop = loop
         self._clock = loop.time
         self._limit = service.bounds.body
@@ -105,7 +105,7 @@ class ClientConnection(RequestSink):
         """Whether `_advance` is running. It must not be entered twice."""
         self._starts_with_request = False
         """Whether the bytes that are being parsed begin with the start of a request, so that its head can be cached."""
-        self._latest: HttpExchange | None = None
+        self._latest_exchange: HttpExchange | None = None
         """The last request parsed from bytes that begin with the start of a request."""
         self._final_response: bytes | None = None
         """Rejection to write after the responses to earlier requests; None if the connection is not rejected."""
@@ -124,12 +124,12 @@ class ClientConnection(RequestSink):
             transport = self._tls_buffer = BufferedTransport(transport, self._pause, self._resume, UNREAD)
         self.transport = transport
         self._buffer = ReadBuffer(transport, self._loop, self._feed)
-        self._open.add(self)
+        self._open_connections.add(self)
         peer = transport.get_extra_info("peername")
         self.client = (to_ipv4(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
         self._admission = admission = self._service.connection_limiter.enter(self.client[0] if self.client else "")
-        if admission.refused is not None:
-            self._refuse(*admission.refused, b"retry-after: 1\r\n")
+        if admission.rejection is not None:
+            self._refuse(*admission.rejection, b"retry-after: 1\r\n")
         elif not admission.admitted or self._service.closed:
             transport.abort()
 
@@ -144,7 +144,7 @@ class ClientConnection(RequestSink):
         self._read(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._open.discard(self)
+        self._open_connections.discard(self)
         self._service.connection_limiter.leave(self._admission)
         self._buffer.on_disconnect()
         self.reader.on_disconnect()
@@ -154,9 +154,9 @@ class ClientConnection(RequestSink):
         if current is not None:
             current.on_disconnect()
         self._resume_servers()
-        upgraded, self._pending_upgrade = self._pending_upgrade, None
-        if upgraded is not None:
-            upgraded.connection_lost(exc)
+        pending_upgrade, self._pending_upgrade = self._pending_upgrade, None
+        if pending_upgrade is not None:
+            pending_upgrade.connection_lost(exc)
 
     def eof_received(self) -> None:
         """Return None, so that asyncio closes the connection: a client that half-closes gets no answer."""
@@ -199,8 +199,8 @@ class ClientConnection(RequestSink):
 
     def update_reading(self) -> None:
         current = self.current
-        full = isinstance(current, FallbackRequest) and current.wants_no_more
-        if not self._lingering and (self.write_paused or self.pipeline or full):
+        body_is_paused = isinstance(current, FallbackRequest) and current.body_is_paused
+        if not self._lingering and (self.write_paused or self.pipeline or body_is_paused):
             self._buffer.pause()
         else:
             self._buffer.resume()
@@ -222,7 +222,7 @@ class ClientConnection(RequestSink):
         if self.transport.is_closing():
             return
         if self._starts_with_request and isinstance(request, HttpExchange):
-            self._latest = request
+            self._latest_exchange = request
         if self.current is None and not self.pipeline and not self.write_paused:
             self._serve(request)
         else:
@@ -236,8 +236,8 @@ class ClientConnection(RequestSink):
         self.cached_head = None
         self.reader.stop()
         self.state_since = self._clock()
-        self._pending_upgrade = upgraded = PendingUpgrade(self, self.transport, self._upgrades)
-        upgraded.begin(request._replace(is_by_owner=self.is_by_owner), self.client, trailing)
+        self._pending_upgrade = pending_upgrade = PendingUpgrade(self, self.transport, self._upgrades)
+        pending_upgrade.begin(request._replace(is_by_owner=self.is_by_owner), self.client, trailing)
 
     def on_upgrade_refused(self) -> None:
         """Close the connection after a rejected upgrade, when the client has had time to read the response."""
@@ -263,26 +263,26 @@ class ClientConnection(RequestSink):
     def shutdown(self) -> None:
         """Close the connection: at once if no request is in progress, otherwise after the response."""
         self.retire()
-        upgraded = self._pending_upgrade is not None and self._pending_upgrade.switched
-        if not upgraded and self.current is None and not self.reader.in_message:
+        has_upgraded = self._pending_upgrade is not None and self._pending_upgrade.switched
+        if not has_upgraded and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
         """Apply the timeouts of the connection. `now` is in seconds of the event loop's clock."""
-        bounds, waited, reader = self._service.bounds, now - self.state_since, self.reader
+        bounds, seconds, reader = self._service.bounds, now - self.state_since, self.reader
         if self._pending_upgrade is not None:  # after the switch, the handler of the new protocol has its own deadlines
-            if not self._pending_upgrade.switched and waited > UPGRADE_SECONDS:
+            if not self._pending_upgrade.switched and seconds > UPGRADE_SECONDS:
                 self.transport.abort()
         elif self._lingering:
-            if waited > LINGER_SECONDS:
+            if seconds > LINGER_SECONDS:
                 self.transport.abort()
         elif self.write_paused:
-            if waited > bounds.unread_seconds:
+            if seconds > bounds.unread_seconds:
                 self._abort_unread()
         elif reader.in_message:
-            if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
+            if seconds > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
                 self.refuse(408, "the request did not arrive in time")
-        elif self.current is None and waited > bounds.keep_alive:
+        elif self.current is None and seconds > bounds.keep_alive:
             if self.transport.is_closing():  # the client does not read the last bytes
                 self.transport.abort()
             else:
@@ -296,7 +296,9 @@ class ClientConnection(RequestSink):
         address = "" if self.client is None else self.client[0]
         seconds = self._service.bounds.unread_seconds
         log.info(
-            "The connection of %s was closed: nothing was read for %g s (FAIRLEAD_CLIENT_UNREAD)", address, seconds
+            "The connection of %s was closed: the client read nothing for %g s (FAIRLEAD_CLIENT_UNREAD)",
+            address,
+            seconds,
         )
         self.transport.abort()
 
@@ -318,9 +320,9 @@ class ClientConnection(RequestSink):
         self._starts_with_request = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
         self._starts_with_request = False
-        latest, self._latest = self._latest, None
-        if latest is not None:
-            self.cached_head = self._service.head_cache.learn(latest, data) or self.cached_head
+        latest_exchange, self._latest_exchange = self._latest_exchange, None
+        if latest_exchange is not None:
+            self.cached_head = self._service.head_cache.learn(latest_exchange, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._pending_upgrade is not None:
@@ -402,22 +404,22 @@ class ClientConnection(RequestSink):
         if self._final_response is not None or self.transport.is_closing():
             return
         self.reading_stopped = True
-        answered = self._abandon_unread()
+        was_answered = self._abandon_incomplete()
         only_head = self.reader.asks_for_head
         self.reader.stop()
         self._service.count_refused(status)
         body = responses.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
         head = responses.head(status, len(body), responses.CLOSE + extra)
-        self._final_response = b"" if answered else head if only_head else head + body
+        self._final_response = b"" if was_answered else head if only_head else head + body
         if self.current is None and not self.pipeline:
             self._write_final_response(self._final_response)
 
-    def _abandon_unread(self) -> bool:
+    def _abandon_incomplete(self) -> bool:
         """Disconnect a request for the ASGI application whose body will stay incomplete.
 
         Returns True if the request was already answered.
         """
-        request = self.reader.unread
+        request = self.reader.incomplete_request
         if request is None:
             return False
         if request.response_complete:

@@ -20,7 +20,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.limits.shares import oldest_of_largest
 
-SINCE: Final = "2025-11-25"
+FIRST_REVISION: Final = "2025-11-25"
 """First revision with resumable streams. Clients of older revisions may take the empty event at the start for a
 message."""
 RETRY_MS: Final = 500
@@ -72,7 +72,7 @@ class ResumableStream:
     __slots__ = (
         "_count",
         "_events",
-        "_forgotten",
+        "_is_dropped",
         "_name",
         "_sink",
         "_store",
@@ -92,7 +92,7 @@ class ResumableStream:
         """Response to which events are written; None while no client is connected."""
         self._count = 0
         """Number of the last event."""
-        self._forgotten = False
+        self._is_dropped = False
         """Whether the stream was dropped from the store."""
         self._events: deque[tuple[int, bytes]] = deque()
         """Stored events with their numbers, oldest first."""
@@ -124,7 +124,7 @@ class ResumableStream:
         """Store a message as the next event. Returns the event's bytes, to be sent to the client."""
         self._count += 1
         event = responses.event(message, b"%b.%d" % (self._name, self._count))
-        if self._forgotten:
+        if self._is_dropped:
             return event
         self._events.append((self._count, event))
         added_bytes = len(event)
@@ -170,20 +170,20 @@ class ResumableStream:
     def attach(self, sink: EventSink, after: int) -> None:
         """Continue the stream in another response, beginning with the event after number `after`.
 
-        The former response ends.
+        The previous response ends.
         """
         self.pause()
-        missed = b"".join([event for number, event in self._events if number > after])
+        missed_events = b"".join([event for number, event in self._events if number > after])
         if self.is_done:
-            sink.end(missed, responses.END_OF_STREAM)
+            sink.end(missed_events, responses.END_OF_STREAM)
         else:
             self._sink = sink
             self.unread_since = float("inf")
-            sink.write(missed)
+            sink.write(missed_events)
 
     def forget(self) -> None:
         """Drop the stored events, so that the stream cannot be resumed; a connected client still gets new events."""
-        self._forgotten = True
+        self._is_dropped = True
         self._events.clear()
         self.size = 0
 
@@ -204,20 +204,20 @@ class StreamResumption:
 class StreamNames:
     """Generator of unguessable stream names."""
 
-    __slots__ = ("_drawn", "_used")
+    __slots__ = ("_position", "_random_names")
 
     def __init__(self) -> None:
-        self._drawn = b""
-        self._used = 0
+        self._random_names = b""
+        self._position = 0
 
     def new(self) -> bytes:
         """A new name of _NAME_LENGTH letters, digits, `-` and `_`."""
-        begin = self._used
-        if begin == len(self._drawn):
-            self._drawn = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES_PER_DRAW))
+        begin = self._position
+        if begin == len(self._random_names):
+            self._random_names = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES_PER_DRAW))
             begin = 0
-        self._used = begin + _NAME_LENGTH
-        return self._drawn[begin : self._used]
+        self._position = begin + _NAME_LENGTH
+        return self._random_names[begin : self._position]
 
 
 class EventStore:
@@ -282,11 +282,11 @@ class EventStore:
         each of them scans all streams.
         """
         entries = [(name, stream.agent, stream.size) for name, stream in self._streams.items()]
-        spare = MAX_STORED_BYTES // 8 if len(entries) > FEW_STREAMS else 0
-        dropped = oldest_of_largest(entries, self._bytes - MAX_STORED_BYTES + spare)
-        for name in dropped:
+        additional_bytes = MAX_STORED_BYTES // 8 if len(entries) > FEW_STREAMS else 0
+        evicted_names = oldest_of_largest(entries, self._bytes - MAX_STORED_BYTES + additional_bytes)
+        for name in evicted_names:
             self._drop(name)
-        self._counts.count("resumable_streams", "gave_way", len(dropped))
+        self._counts.count("resumable_streams", "gave_way", len(evicted_names))
 
     def _drop(self, name: bytes) -> None:
         stream = self._streams.pop(name)

@@ -109,10 +109,10 @@ class HttpExchange(core.Exchange):
         "keep_alive",
         "method",
         "page_lines",
+        "prefers_stream",
         "response_complete",
         "resumes",
         "stream",
-        "streams_first",
         "target",
         "vetted",
     )
@@ -157,7 +157,7 @@ class HttpExchange(core.Exchange):
         """Resumable event stream of the response; None if the response is lost with the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
         """Event store and session id for a resumable stream; None if the client cannot resume streams."""
-        self.streams_first = False
+        self.prefers_stream = False
         """Whether the answer is sent as an event stream even if no message precedes it, because the client prefers
         streams.
         """
@@ -302,7 +302,7 @@ class HttpExchange(core.Exchange):
         if self._streaming:
             self.end(responses.event(b"".join(body)), responses.END_OF_STREAM)
             return
-        if self.streams_first:
+        if self.prefers_stream:
             self._answer_in_stream(b"".join(body), self._extra(extra))
             return
         length = 0
@@ -316,10 +316,10 @@ class HttpExchange(core.Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """Answer with a JSON-RPC result."""
-        single_write = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
+        single_write = self.keep_alive and not (self._streaming or self.prefers_stream or self._connection.ending)
         if single_write and self.page_lines is None and len(result) <= MAX_COPIED_BYTES:
             self._finish(responses.success(ident, result))
-        elif self.streams_first and not self._streaming:
+        elif self.prefers_stream and not self._streaming:
             self._answer_in_stream(jsonrpc.result(ident, result), self._extra())
         else:
             self.answer(200, *responses.result_parts(ident, result))
@@ -348,9 +348,9 @@ class HttpExchange(core.Exchange):
         return self.can_stream and not self.response_complete and not self.gone
 
     def _cancel_deferred_stream(self) -> None:
-        waits_in, self._deferred_streams = self._deferred_streams, None
-        if waits_in is not None:
-            waits_in.discard(self)
+        deferred_streams, self._deferred_streams = self._deferred_streams, None
+        if deferred_streams is not None:
+            deferred_streams.discard(self)
 
     def _extra(self, extra: bytes = responses.NO_EXTRA) -> bytes:
         if self.page_lines is not None:

@@ -133,12 +133,12 @@ class FallbackRequest(asyncio.Transport):
     """
 
     __slots__ = (
+        "_body_paused",
         "_chunked",
         "_connection",
-        "_full",
+        "_pending_data",
         "_protocol",
         "_server",
-        "_waiting",
         "keep_alive",
         "response_complete",
         "response_started",
@@ -151,11 +151,11 @@ class FallbackRequest(asyncio.Transport):
         self._connection = connection
         self._chunked = False
         """Whether the body is sent to uvicorn in chunked coding."""
-        self._full = False
+        self._body_paused = False
         """Whether reading the body from the client is paused."""
         self._protocol: Any = None
         """uvicorn protocol; None before `attach` and after the response."""
-        self._waiting: list[bytes] = []
+        self._pending_data: list[bytes] = []
         """Bytes received before `attach`."""
         self.keep_alive = True
         self.response_started = False
@@ -172,7 +172,7 @@ class FallbackRequest(asyncio.Transport):
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Add the checked head, with header names in lower case."""
         lines, self._chunked = framing.serialize_head(method, target, version, fields)
-        self._waiting.append(lines)
+        self._pending_data.append(lines)
 
     def body(self, data: bytes) -> None:
         if self._chunked:
@@ -193,9 +193,9 @@ class FallbackRequest(asyncio.Transport):
 
     def attach(self, protocol: Any) -> None:
         """Pass the bytes received so far, and all further bytes, to the protocol."""
-        if self._full:
+        if self._body_paused:
             self.resume_reading()
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending_data = self._pending_data, []
         if not self.keep_alive or self._connection.ending:
             waiting[0] = waiting[0][:-2] + b"connection: close\r\n\r\n"
         self._protocol = protocol
@@ -205,9 +205,9 @@ class FallbackRequest(asyncio.Transport):
             self._receive(data)
 
     @property
-    def wants_no_more(self) -> bool:
+    def body_is_paused(self) -> bool:
         """Whether the reading of the body is paused, because the application has not consumed the bytes read so far."""
-        return self._full and not self.response_complete
+        return self._body_paused and not self.response_complete
 
     def retire(self) -> None:
         """Close the connection after the response, with `Connection: close` if the response has not begun."""
@@ -226,7 +226,7 @@ class FallbackRequest(asyncio.Transport):
     def on_disconnect(self) -> None:
         """Detach the uvicorn protocol. uvicorn then tells the application that the client has disconnected."""
         self.response_complete = True
-        self._waiting.clear()
+        self._pending_data.clear()
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.connection_lost(None)
@@ -247,7 +247,7 @@ class FallbackRequest(asyncio.Transport):
         if self._protocol is not None:
             self._protocol.data_received(data)
         elif not self.response_complete:
-            self._waiting.append(data)
+            self._pending_data.append(data)
             self.pause_reading()
 
     # asyncio.Transport, for uvicorn
@@ -266,11 +266,11 @@ class FallbackRequest(asyncio.Transport):
         return self.response_complete or self._connection.transport.is_closing()
 
     def pause_reading(self) -> None:
-        self._full = True
+        self._body_paused = True
         self._connection.update_reading()
 
     def resume_reading(self) -> None:
-        self._full = False
+        self._body_paused = False
         if not self.response_complete:
             self._connection.update_reading()
 

@@ -23,11 +23,11 @@ _HOP_BY_HOP: Final = frozenset({b"connection", b"upgrade", b"http2-settings", b"
 Field = tuple[bytes, bytes]
 """Header field: its name in lower case, and its value."""
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
-_SHAPE: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
+_ENDPOINT_PATH: Final = re.compile(rb"(?:/router|/servers/[^/]+(?:/[^/]+)?)?/mcp(?:/[^/]+)?")
 """Paths of MCP endpoints, and `/servers/NAME/mcp`, which lacks the namespace. Requests for this path are answered with
 an MCP error, because MCP clients cannot show other errors.
 """
-_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
+_PERCENT_CODE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
@@ -54,8 +54,8 @@ def check(version: str, host: bytes | None, coding: bytes | None) -> None:
         return
     if version != "1.1":
         raise FramingError(400, "Transfer-Encoding is not part of HTTP/1.0")
-    names = [name.strip().lower() for name in coding.split(b",")]
-    if names[-1] != _CHUNKED or names.count(_CHUNKED) > 1:
+    codings = [name.strip().lower() for name in coding.split(b",")]
+    if codings[-1] != _CHUNKED or codings.count(_CHUNKED) > 1:
         raise FramingError(400, "Transfer-Encoding must contain chunked exactly once, at its end")
     raise FramingError(501, "Transfer-Encoding has a coding other than chunked")
 
@@ -104,8 +104,8 @@ def serialize_upgrade(method: bytes, target: bytes, fields: Sequence[Field]) -> 
     protocol = _field_value(fields, b"upgrade") or b""
     if b"\r" in protocol or b"\n" in protocol:
         raise FramingError(400, "a header field contains a line break")
-    bare = [field for field in fields if field[0] not in (_CODING, _LENGTH)]
-    lines, _ = serialize_head(method, target, "1.1", bare)
+    other_fields = [field for field in fields if field[0] not in (_CODING, _LENGTH)]
+    lines, _ = serialize_head(method, target, "1.1", other_fields)
     return lines[:-2] + b"connection: upgrade\r\nupgrade: %b\r\n\r\n" % protocol
 
 
@@ -116,8 +116,8 @@ def serialize_without_upgrade(method: bytes, target: bytes, headers: Mapping[byt
     return b"\r\n".join([*lines, b"", b""])
 
 
-def _field_value(fields: Sequence[Field], protocol: bytes) -> bytes | None:
-    values = [value for name, value in fields if name == protocol]
+def _field_value(fields: Sequence[Field], field_name: bytes) -> bytes | None:
+    values = [value for name, value in fields if name == field_name]
     return b", ".join(values) if values else None
 
 
@@ -131,23 +131,23 @@ class RequestTarget(msgspec.Struct, frozen=True):
 def parse_target(target: bytes) -> RequestTarget | None:
     """Parse a target. The endpoint may be unknown; None if the path does not have the form of an MCP endpoint."""
     authority = None
-    absolute = _ABSOLUTE.fullmatch(target)
-    if absolute is not None:
-        authority, target = absolute.group(1), absolute.group(2) or b"/"
+    match = _ABSOLUTE.fullmatch(target)
+    if match is not None:
+        authority, target = match.group(1), match.group(2) or b"/"
     path = target.partition(b"?")[0]
     if b"%" in path:
-        path = _ESCAPED.sub(_unescape, path)
+        path = _PERCENT_CODE.sub(_unescape, path)
     if len(path) > 1 and path.endswith(b"/"):
         path = path[:-1]
-    if _SHAPE.fullmatch(path) is None:
+    if _ENDPOINT_PATH.fullmatch(path) is None:
         return None
     return RequestTarget(path, authority)
 
 
 def authority_of(target: bytes) -> bytes | None:
     """Host and optional port of a target in absolute form (RFC 9112 section 3.2.2); None for other forms."""
-    absolute = _ABSOLUTE.fullmatch(target)
-    return None if absolute is None else absolute.group(1)
+    match = _ABSOLUTE.fullmatch(target)
+    return None if match is None else match.group(1)
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

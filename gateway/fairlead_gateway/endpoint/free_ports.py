@@ -16,20 +16,20 @@ def suggest_ports(host: str, ports: Mapping[str, int]) -> str:
 
     `ports` are the ports by option; 0 stands for any port.
     """
-    chosen: dict[str, int] = {}
+    free_ports: dict[str, int] = {}
     for option, port in ports.items():
         if port and not _is_free(host, port):
-            chosen[option] = _free_near(host, port, {*ports.values(), *chosen.values()})
-    options = " ".join(f"{option} {port}" for option, port in chosen.items())
+            free_ports[option] = _free_near(host, port, {*ports.values(), *free_ports.values()})
+    options = " ".join(f"{option} {port}" for option, port in free_ports.items())
     if not options:
         return "try again: the port is free now"
-    return f"{options} {'is' if len(chosen) == 1 else 'are'} free"
+    return f"{options} {'is' if len(free_ports) == 1 else 'are'} free"
 
 
-def _free_near(host: str, port: int, taken: set[int]) -> int:
-    for near in range(port + 1, min(port + PORTS_TRIED, _LAST_PORT) + 1):
-        if near not in taken and _is_free(host, near):
-            return near
+def _free_near(host: str, port: int, excluded_ports: set[int]) -> int:
+    for candidate in range(port + 1, min(port + PORTS_TRIED, _LAST_PORT) + 1):
+        if candidate not in excluded_ports and _is_free(host, candidate):
+            return candidate
     with _socket(host) as any_port:
         any_port.bind((host, 0))
         number: int = any_port.getsockname()[1]

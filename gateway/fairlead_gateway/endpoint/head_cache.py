@@ -24,13 +24,13 @@ MAX_BYTES: Final = 1 << 20
 class CachedHead:
     """Cached request head with its parsed target and headers."""
 
-    __slots__ = ("_head", "_headers_by_name", "_memory", "_named", "_target", "headers")
+    __slots__ = ("_head", "_headers_by_name", "_memory", "_name_pattern", "_target", "headers")
 
     def __init__(
         self, head: KnownHead, name_pattern: NamedHead | None, target: bytes, headers: Headers, memory: CacheBudget
     ) -> None:
         self._head = head
-        self._named = name_pattern
+        self._name_pattern = name_pattern
         self._target = target
         self.headers = headers
         self._memory = memory
@@ -44,12 +44,12 @@ class CachedHead:
         The request still has to be authenticated, and its view looked up.
         """
         start, headers = self._head.body_start(data), self.headers
-        if not start and self._named is not None:
-            name_pattern = self._named.read(data, self._headers_by_name)
-            if name_pattern is not None:
+        if not start and self._name_pattern is not None:
+            start_and_name = self._name_pattern.read(data, self._headers_by_name)
+            if start_and_name is not None:
                 start, headers = (
-                    name_pattern[0],
-                    self._headers_by_name.get(name_pattern[1]) or self._headers_with_name(name_pattern[1]),
+                    start_and_name[0],
+                    self._headers_by_name.get(start_and_name[1]) or self._headers_with_name(start_and_name[1]),
                 )
         if not start or len(data) - start > limit:
             return None

@@ -31,7 +31,7 @@ from fairlead_mcp.mending import mend
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS
 
-WANTED: Final = frozenset(
+READ_HEADERS: Final = frozenset(
     {
         b"host",
         b"origin",
@@ -58,12 +58,12 @@ WANTED: Final = frozenset(
 )
 """Headers of MCP requests that are stored, besides `Mcp-Param-*`; all other headers are dropped."""
 SPELLINGS: Final = (
-    {name: name for name in WANTED}
-    | {name.title(): name for name in WANTED}
+    {name: name for name in READ_HEADERS}
+    | {name.title(): name for name in READ_HEADERS}
     | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
 )
-"""Names in WANTED, by the spellings that most clients use, because a look-up is cheaper than a conversion to lower
-case."""
+"""Names in READ_HEADERS, by the spellings that most clients use, because a look-up is cheaper than a conversion to
+lower case."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -159,10 +159,10 @@ class KnownMetas:
         """The parsed `_meta`; None if it is not cached."""
         if raw == self._last_key:
             return self._last_meta
-        cached = self._metas.get(raw)
-        if cached is None:
+        cached_meta = self._metas.get(raw)
+        if cached_meta is None:
             return None
-        meta, member = cached
+        meta, member = cached_meta
         self._last_meta = meta
         self._last_key = raw
         self._last_raw = member
@@ -171,7 +171,7 @@ class KnownMetas:
     def learn(self, raw: bytes) -> RequestMeta:
         """Parse a `_meta` and cache it. Raises one of jsonrpc.UNREADABLE."""
         meta = _read_meta(raw)
-        if len(raw) <= _MAX_META_BYTES and not meta.traced:  # a `_meta` with a trace context is not sent again
+        if len(raw) <= _MAX_META_BYTES and not meta.has_traceparent:  # a `_meta` with a trace context is not sent again
             if len(self._metas) >= _MAX_METAS:
                 self._metas.clear()
             self._metas[raw] = (meta, Raw(raw))
@@ -186,10 +186,10 @@ def classify(
 ) -> McpRequest | Notification | ClientResponse | Rejection:
     """Classify the message in the body of a POST. Returns the message, or the rejection by the first check that fails.
 
-    `headers` are the headers in WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`, for a request
-    whose headers are equal to those of an earlier request.
+    `headers` are the headers in READ_HEADERS. `acceptable` skips the checks of `Accept` and `Content-Type`, for a
+    request whose headers are equal to those of an earlier request.
     """
-    rejection = None if acceptable else _unacceptable(headers)
+    rejection = None if acceptable else _check_headers(headers)
     if rejection is not None:
         return rejection
     try:
@@ -201,10 +201,10 @@ def classify(
     except msgspec.ValidationError:
         return _classify_response(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        mended = mend(body)
-        if mended is not None:
-            return classify(headers, mended, acceptable=True)
-        return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
+        mended_body = mend(body)
+        if mended_body is not None:
+            return classify(headers, mended_body, acceptable=True)
+        return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_error_text(error)}")
     raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
     ident = None if raw_id is UNSET else jsonrpc.copy_raw(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
@@ -238,8 +238,8 @@ def _classify_by_era(
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
-    modern = not legacy_header or meta.versioned
-    misread_message = meta.misread or _misread_params(params)
+    modern = not legacy_header or meta.has_version
+    misread_message = meta.misread_message or _misread_params(params)
     if misread_message:
         return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread_message, ident or b"null")
     if ident is None:
@@ -262,16 +262,16 @@ def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
     object.
     """
     meta = _known_metas.parsed_if_last(member)
-    if meta is not None and not meta.token:
+    if meta is not None and not meta.has_token:
         return meta, None
     raw = bytes(member)
     meta = _known_metas.get(raw)
-    if meta is not None and not meta.token:
+    if meta is not None and not meta.has_token:
         return meta, None
     begin, end = progress_token.find_token(raw)
     tokenless = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
     meta = _known_metas.get(tokenless) or _known_metas.learn(tokenless)
-    if not meta.token:
+    if not meta.has_token:
         return meta, None
     if begin:
         return meta, ProgressToken(raw[begin:end], begin)
@@ -280,31 +280,31 @@ def read_meta(member: Raw) -> tuple[RequestMeta, ProgressToken | None]:
 
 def _read_meta(raw: bytes) -> RequestMeta:
     if len(raw) > LONG_BYTES:
-        return RequestMeta("", misread=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
+        return RequestMeta("", misread_message=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
     members = jsonrpc.decode_object(raw)
     version, raw_capabilities = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
     missing_message = ""
     if version is None or raw_capabilities is None:
-        missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
-        missing_message = f"params._meta lacks the required {missing}"
+        missing_member = eras.META_VERSION if version is None else eras.META_CAPABILITIES
+        missing_message = f"params._meta lacks the required {missing_member}"
     elif bytes(raw_capabilities)[:1] != b"{":
         missing_message = f"{eras.META_CAPABILITIES} must be an object"
     limit = members.get(META_LIMIT)
     return RequestMeta(
         missing_message,
         None if version is None else _as_header(version),
-        versioned=version is not None,
-        token=_TOKEN in members,
-        log_level=eras.META_LOG_LEVEL in members,
-        misread=_misread_meta(raw, members),
+        has_version=version is not None,
+        has_token=_TOKEN in members,
+        has_log_level=eras.META_LOG_LEVEL in members,
+        misread_message=_misread_meta(raw, members),
         extensions=frozenset() if raw_capabilities is None else capabilities.extensions(raw_capabilities),
         result_tokens=None if limit is None else valid_limit(msgspec.json.decode(limit)) or 0,
-        traced="traceparent" in members,
+        has_traceparent="traceparent" in members,
     )
 
 
 def _misread_meta(raw: bytes, meta: RawObject) -> str:
-    """Error message about a `_meta` that servers might parse differently than the gateway; empty if the `_meta` is
+    """Error message about a `_meta` that servers might parse differently from the gateway; empty if the `_meta` is
     unambiguous.
 
     The check is needed because `_meta` is forwarded to servers byte for byte.
@@ -325,8 +325,8 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
 
 def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
     meta, method, ident, params = request.meta, request.method, request.id, request.params
-    if meta.lacking:
-        return Rejection(400, jsonrpc.INVALID_PARAMS, meta.lacking, ident)
+    if meta.missing_member:
+        return Rejection(400, jsonrpc.INVALID_PARAMS, meta.missing_member, ident)
     if version is None or meta.version != version:
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():
@@ -367,7 +367,7 @@ def extension_not_declared(extension: str, ident: bytes) -> Rejection:
     return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
 
 
-def _unacceptable(headers: Headers) -> Rejection | None:
+def _check_headers(headers: Headers) -> Rejection | None:
     """Rejection of a request by its `Accept` or `Content-Type`; None if both are valid (MCP 2025-11-25 and 2026-07-28,
     Transports, "Sending Messages").
     """
@@ -375,8 +375,8 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
         message = "Not Acceptable: Accept must allow application/json, and text/event-stream if the answer is a stream"
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
-    kind = headers.get(b"content-type", b"")
-    if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
+    media_type = headers.get(b"content-type", b"")
+    if media_type != _JSON and media_type.partition(b";")[0].strip().lower() != _JSON:
         return Rejection(400, jsonrpc.INVALID_REQUEST, "Content-Type must be application/json")
     return None
 
@@ -394,8 +394,8 @@ def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, in
         return Rejection(
             403, jsonrpc.INVALID_REQUEST, "The header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
         )
-    looped = via.explain_refusal(headers[b"via"], installation) if b"via" in headers else None
-    return None if looped is None else Rejection(508, jsonrpc.INVALID_REQUEST, looped)
+    loop_message = via.explain_refusal(headers[b"via"], installation) if b"via" in headers else None
+    return None if loop_message is None else Rejection(508, jsonrpc.INVALID_REQUEST, loop_message)
 
 
 def prefers_streams(headers: Headers) -> bool:
@@ -469,5 +469,5 @@ def _mismatch(message: str, ident: bytes) -> Rejection:
     return Rejection(400, jsonrpc.HEADER_MISMATCH, message, ident)
 
 
-def _brief(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -75,9 +75,9 @@ class Listener:
             )
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
-        for listening in self._server.sockets:
-            _detect_dead_peers(listening, self._service.bounds.silent_seconds)
-            _limit_unsent(listening)
+        for listening_socket in self._server.sockets:
+            _detect_dead_peers(listening_socket, self._service.bounds.silent_seconds)
+            _limit_unsent(listening_socket)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -157,7 +157,7 @@ class Listener:
             connection.check(now)
 
 
-def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
+def _detect_dead_peers(listening_socket: socket.socket, seconds: float) -> None:
     """Make the kernel close connections to dead peers; accepted connections inherit the options (tcp(7)).
 
     By default, a connection to a peer that disappeared stays open for ever if nothing is sent on it, and for a quarter
@@ -169,18 +169,18 @@ def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
         "TCP_KEEPCNT": 3,
         "TCP_USER_TIMEOUT": round(seconds * 1000),
     }
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in options.items():
         if hasattr(socket, name):  # Linux has all of these options, other systems only some
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            listening_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _limit_unsent(listening: socket.socket) -> None:
+def _limit_unsent(listening_socket: socket.socket) -> None:
     """Limit the bytes that the kernel buffers before sending; accepted connections inherit the option.
 
     By default, the kernel would buffer megabytes for each client that does not read, before the gateway notices. Bytes
     that were sent but not yet acknowledged are not limited.
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-    if option is not None and listening.family in (socket.AF_INET, socket.AF_INET6):
-        listening.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
+    if option is not None and listening_socket.family in (socket.AF_INET, socket.AF_INET6):
+        listening_socket.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)

@@ -19,13 +19,13 @@ from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, reject_crowd
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, limit_rejection
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
-from fairlead_gateway.endpoint.event_store import SINCE, Cancellable, EventStore, StreamResumption
+from fairlead_gateway.endpoint.event_store import FIRST_REVISION, Cancellable, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.held_requests import HeldRequests
 from fairlead_gateway.endpoint.http_service import HttpService, PortLimits
@@ -33,7 +33,7 @@ from fairlead_gateway.endpoint.inbound import SESSION, accepts_streams, check_or
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.page_access import page_lines, preflight_lines
-from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
+from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_message
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.request_authentication import Identities, refuse_elsewhere
@@ -50,9 +50,9 @@ LISTEN: Final = "subscriptions/listen"
 
 log = logging.getLogger(__name__)
 
-TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
+TIMED_METHODS: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that the gateway answers itself, with their duration recorded in metrics."""
-_FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
+_REJECTION_HEADERS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
 """Header lines of rejections, by status."""
 
 
@@ -103,7 +103,7 @@ class McpEndpoint(HttpService):
         self.installation = access.installation
         self.identities = access.identities
         # Any program and user of a machine can serve a local page, which is allowed by default. Where calls need no
-        # credential, a browser would lend that page the rights of the machine's owner.
+        # credential, a browser would give that page the rights of the machine's owner.
         self._answers_pages = access.allow.has_chosen_origins or not access.identities.answers_anybody
         self.resource = access.resource
         self.dispatcher = dispatcher
@@ -128,7 +128,7 @@ class McpEndpoint(HttpService):
         )
         self.router_tokens = handlers.router_tokens
         self.meta_calls = MetaCalls(dispatcher, handlers.recorder, handlers.own_tools, self)
-        self._recorders = {method: metrics.recorder(method) for method in TIMED}
+        self._recorders = {method: metrics.recorder(method) for method in TIMED_METHODS}
 
     def activate(self, selection: Selection) -> None:
         """Replace the served selection, and retry requests that wait for a server to start."""
@@ -166,10 +166,10 @@ class McpEndpoint(HttpService):
     def serve(self, exchange: HttpExchange) -> None:
         """Answer a request, or start the call that will answer it. Never raises."""
         try:
-            headers, refused = exchange.headers, None
+            headers, rejection = exchange.headers, None
             if not exchange.vetted:
-                refused = check_origin(headers, exchange.authority, self.allow, self.installation)
-                if refused is None and self._answers_pages and b"origin" in headers:
+                rejection = check_origin(headers, exchange.authority, self.allow, self.installation)
+                if rejection is None and self._answers_pages and b"origin" in headers:
                     if exchange.method == b"OPTIONS":
                         exchange.page_lines = preflight_lines(headers)
                         exchange.acknowledge(200)
@@ -178,8 +178,8 @@ class McpEndpoint(HttpService):
             identity = self.identities.recall(exchange.headers.get(b"authorization"))
             if identity is LOCAL and not exchange.is_by_owner():
                 identity = ANONYMOUS
-            if refused is not None:
-                self.reject(exchange, refused)
+            if rejection is not None:
+                self.reject(exchange, rejection)
             elif identity is None:
                 self.start_task(exchange, partial(self._authenticate, exchange), "authenticate a client")
             else:
@@ -215,8 +215,8 @@ class McpEndpoint(HttpService):
         With `may_wait`, a request to the endpoint of a starting server is held until the server is ready.
         """
         exchange.identity = identity
-        if identity.resource and (refused := refuse_elsewhere(identity, exchange.target.decode("latin-1"))) is not None:
-            self._reject_credential(exchange, refused)
+        if identity.resource and (refusal := refuse_elsewhere(identity, exchange.target.decode("latin-1"))) is not None:
+            self._reject_credential(exchange, refusal)
             return
         view = self.built_views.find(identity, exchange.target)
         if view is None:
@@ -237,7 +237,7 @@ class McpEndpoint(HttpService):
             self.reject(exchange, client_message.SESSION_UNKNOWN)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
-        elif not (self.buffers.pressed and self._reject_if_pressed(exchange)):
+        elif not (self.buffers.refuses_requests and self._reject_over_budget(exchange)):
             self._reject_if(exchange, self._open_get_stream(exchange, view))
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
@@ -247,8 +247,8 @@ class McpEndpoint(HttpService):
             self._route(exchange, identity)
 
     def _unknown_endpoint(self, exchange: HttpExchange) -> Rejection:
-        why = why_unknown(self.selection, exchange.identity, exchange.target)
-        return Rejection(404, jsonrpc.INVALID_REQUEST, why)
+        message = why_unknown(self.selection, exchange.identity, exchange.target)
+        return Rejection(404, jsonrpc.INVALID_REQUEST, message)
 
     def _end_session(self, exchange: HttpExchange) -> None:
         if self.sessions.end(exchange.headers[SESSION]):
@@ -261,18 +261,18 @@ class McpEndpoint(HttpService):
         """Open a session's notification stream or, with `Last-Event-ID`, resume the stream of an earlier request."""
         if b"last-event-id" not in exchange.headers:
             return self.streams.get(exchange, view)
-        resumed = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
-        if resumed is None or not exchange.begin_stream():
+        stream_and_number = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
+        if stream_and_number is None or not exchange.begin_stream():
             return client_message.NOT_RESUMABLE
-        stream, number = resumed
+        stream, number = stream_and_number
         exchange.call = StreamResumption(stream, exchange)
         exchange.cancel_on_disconnect = True
         stream.attach(exchange, number)
         return None
 
-    def _reject_if(self, exchange: HttpExchange, refused: Rejection | None) -> None:
-        if refused is not None:
-            self.reject(exchange, refused)
+    def _reject_if(self, exchange: HttpExchange, rejection: Rejection | None) -> None:
+        if rejection is not None:
+            self.reject(exchange, rejection)
 
     def _handle_message(self, exchange: HttpExchange, view: View) -> None:
         body = exchange.body
@@ -286,18 +286,18 @@ class McpEndpoint(HttpService):
         elif isinstance(message, Rejection):
             self.reject(exchange, message)
         else:
-            self._take_unanswered(exchange, message)
+            self._take_message_without_answer(exchange, message)
 
-    def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
+    def _take_message_without_answer(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
         """Handle a notification or a response of the client, and reply with the status 202."""
         exchange.vetted = True
         if message.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
-            owned = claim_session_of_unanswered(sessions, owner, message, message.session)
-            if isinstance(owned, Rejection):
-                self.reject(exchange, owned)
+            claimed_message = claim_session_of_message(sessions, owner, message, message.session)
+            if isinstance(claimed_message, Rejection):
+                self.reject(exchange, claimed_message)
                 return
-            message = owned
+            message = claimed_message
         if isinstance(message, ClientResponse):
             self.server_requests.take_answer(message.session, message.message, exchange.identity)
         elif message.method == "notifications/cancelled" and "requestId" in message.params:
@@ -307,15 +307,15 @@ class McpEndpoint(HttpService):
 
     def _handle_request(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
         exchange.vetted = True
-        if self.buffers.pressed and self._reject_if_pressed(exchange, request.id):
+        if self.buffers.refuses_requests and self._reject_over_budget(exchange, request.id):
             return
         if request.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
-            owned = claim_session(sessions, owner, request, request.session)
-            if not isinstance(owned, McpRequest):
-                self.reject(exchange, owned)
+            claimed_request = claim_session(sessions, owner, request, request.session)
+            if not isinstance(claimed_request, McpRequest):
+                self.reject(exchange, claimed_request)
                 return
-            request = owned
+            request = claimed_request
         if request.method == CALL or method_in_era(request.method, modern=request.modern) is not None:
             self._call(exchange, view, request)
         elif request.method == LISTEN and request.modern:
@@ -323,21 +323,21 @@ class McpEndpoint(HttpService):
         else:
             self._answer_builtin(exchange, view, request)
 
-    def _reject_if_pressed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
+    def _reject_over_budget(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
         """Reject the request if clients have left too many bytes of responses unread. Returns whether the request was
         rejected."""
-        refused = self.buffers.refusal(agent_of(exchange))
-        if refused is None:
+        refusal = self.buffers.refusal(agent_of(exchange))
+        if refusal is None:
             return False
-        status, message = refused
+        status, message = refusal
         if self.context.auditor is not None:
             self.context.auditor.record_rejection(exchange, status, message)
         self.metrics.reject(status)
-        exchange.reject(reject_crowd(status, message, ident), client_message.RETRY_AFTER)
+        exchange.reject(limit_rejection(status, message, ident), client_message.RETRY_AFTER)
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
-        """Call the tool, prompt, resource or completion that the request names.
+        """Call the tool, prompt, resource, completion or task that the request names.
 
         With `may_wait`, a call of a starting server's tool is held until the server is ready.
         """
@@ -348,21 +348,21 @@ class McpEndpoint(HttpService):
         if isinstance(route, Route):
             self.start_call(exchange, route, request)
             return
-        again = self._call_again if may_wait else None
+        retry = self._call_again if may_wait else None
         if request.method == CALL:
-            self.meta_calls.call(exchange, view, request, route, again)
+            self.meta_calls.call(exchange, view, request, route, retry)
         elif not self.meta_calls.read(exchange, request):
-            self.refuse_call(exchange, view, request, route, again)
+            self.refuse_call(exchange, view, request, route, retry)
 
     def refuse_call(
         self,
         exchange: HttpExchange,
         view: View,
         request: McpRequest,
-        route: Rejection,
+        rejection: Rejection,
         retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> None:
-        """Reject a request for a name that the view does not have, with the rejection `route`.
+        """Reject a request for a name that the view does not have, with the rejection `rejection`.
 
         If the name may be a tool of a starting server, and `retry` is given, the request is held instead.
         """
@@ -373,8 +373,8 @@ class McpEndpoint(HttpService):
             name = name_in(request)
             if name is not None and self.context.auditor is not None:
                 denied_tool = denial(self.selection, exchange.identity, view, name)
-        self.dispatcher.record_unresolved(exchange, request, route, denied_tool)
-        self.reject(exchange, route)
+        self.dispatcher.record_unresolved(exchange, request, rejection, denied_tool)
+        self.reject(exchange, rejection)
 
     def _call_again(self, exchange: HttpExchange, request: McpRequest) -> None:
         view = self.selection.seen_by(exchange.identity).get(exchange.target)
@@ -383,43 +383,45 @@ class McpEndpoint(HttpService):
         else:
             self._call(exchange, view, request, may_wait=False)
 
-    def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
+    def start_call(
+        self, exchange: HttpExchange, route: Route, request: McpRequest, *, named_by_client: bool = True
+    ) -> None:
         """Start a call, or reject it if its `Mcp-Param-*` headers do not match its arguments (SEP-2243).
 
-        `named` is False if the client called a meta-tool that calls this tool: the headers then belong to the
+        `named_by_client` is False if the client called a meta-tool that calls this tool: the headers then belong to the
         meta-tool's arguments, and are not checked.
         """
         lines = b""
         if route.param_headers:
-            param_headers = param_lines(route, request, exchange.headers if named else None)
+            param_headers = param_lines(route, request, exchange.headers if named_by_client else None)
             if isinstance(param_headers, Rejection):
                 self.reject(exchange, param_headers)
                 return
             lines = param_headers
         exchange.cancel_on_disconnect = request.modern
         if not request.modern:
-            session = request.opened
-            if session is not None and session.version >= SINCE:
+            session = request.legacy_session
+            if session is not None and session.version >= FIRST_REVISION:
                 exchange.resumes = self.event_store, request.session or b""
-            exchange.streams_first = exchange.can_stream and prefers_streams(exchange.headers)
+            exchange.prefers_stream = exchange.can_stream and prefers_streams(exchange.headers)
         call = self.dispatcher.start(exchange, route, request, lines)
         if not call.done:
             exchange.wait_for(call)
-            if exchange.streams_first:
+            if exchange.prefers_stream:
                 exchange.defer_stream(self.stream_starts)
 
     def _answer_builtin(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
-        began = self.clock()
+        started_at = self.clock()
         result = self.builtin_methods.answer(view, request, exchange)
         if isinstance(result, Rejection):
             self.reject(exchange, result)
             return
         if exchange.can_stream and not request.modern and not result.extra:
-            exchange.streams_first = prefers_streams(exchange.headers)
+            exchange.prefers_stream = prefers_streams(exchange.headers)
         exchange.answer(200, *result.body, extra=result.extra)
         recorder = self._recorders.get(request.method)
         if recorder is not None:
-            recorder.record(int((self.clock() - began) * 1e9))
+            recorder.record(int((self.clock() - started_at) * 1e9))
 
     def _reject_credential(self, exchange: HttpExchange, refusal: CredentialRefusal) -> None:
         """Reject a request whose credential is missing or invalid (RFC 6750)."""
@@ -438,4 +440,4 @@ class McpEndpoint(HttpService):
     def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
         """Answer with an error, and count the rejection."""
         self.metrics.reject(rejection.status)
-        exchange.reject(rejection, _FIELDS.get(rejection.status, responses.NO_EXTRA))
+        exchange.reject(rejection, _REJECTION_HEADERS.get(rejection.status, responses.NO_EXTRA))

@@ -35,8 +35,10 @@ Retry = Callable[[HttpExchange, McpRequest], None]
 class CallPath(Protocol):
     """Interface of `McpEndpoint` through which meta-tools start and refuse calls."""
 
-    def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
-        """Start a call. `named`: whether the client named the tool itself, not a meta-tool that calls it."""
+    def start_call(
+        self, exchange: HttpExchange, route: Route, request: McpRequest, *, named_by_client: bool = True
+    ) -> None:
+        """Start a call. `named_by_client`: whether the client called the tool itself, not a meta-tool that calls it."""
         ...
 
     def refuse_call(
@@ -64,16 +66,16 @@ class MetaCalls:
         self._path = path
 
     def call(
-        self, exchange: HttpExchange, view: View, request: McpRequest, unknown: Rejection, retry: Retry | None
+        self, exchange: HttpExchange, view: View, request: McpRequest, rejection: Rejection, retry: Retry | None
     ) -> None:
-        """Answer a call of a name that is not a tool in `view`: by the meta-tool, or by the rejection `unknown`."""
+        """Answer a call of a name that is not a tool in `view`: by the meta-tool, or by the rejection `rejection`."""
         name, full_view = name_in(request) or "", view.full_view
         if name != READ_RESULT and (full_view is None or name not in NAMES):
             if full_view is not None and name in full_view.routes:
-                unknown = invalid_params(
+                rejection = invalid_params(
                     request, f"{name} cannot be called directly at this endpoint: use {EXECUTE_TOOL}"
                 )
-            self._path.refuse_call(exchange, view, request, unknown, retry)
+            self._path.refuse_call(exchange, view, request, rejection, retry)
             return
         if name == EXECUTE_TOOL and full_view is not None:
             self._dispatcher.context.metrics.count_meta_call(name)
@@ -97,18 +99,18 @@ class MetaCalls:
         self._dispatcher.context.metrics.search.count_call(exchange.identity.principal, name_in(inner) or "")
         route = self._dispatcher.resolve(full_view, inner, exchange.identity)
         if isinstance(route, Route):
-            self._path.start_call(exchange, route, inner, named=False)
+            self._path.start_call(exchange, route, inner, named_by_client=False)
         else:
             retry_outer = None if retry is None else lambda exchange, _: retry(exchange, request)
             self._path.refuse_call(exchange, full_view, inner, route, retry_outer)
 
     async def _answer(self, exchange: HttpExchange, request: McpRequest, name: str) -> None:
-        at_router = exchange.target.removeprefix(ROUTER) if exchange.target.startswith(ROUTER) else b""
-        tier = unquote(at_router[1:].decode("latin-1")) or None
+        router_path = exchange.target.removeprefix(ROUTER) if exchange.target.startswith(ROUTER) else b""
+        tier = unquote(router_path[1:].decode("latin-1")) or None
         self._succeed(exchange, request, await self._tools.answer(exchange, request, name, tier))
 
     async def _read(self, exchange: HttpExchange, request: McpRequest, uri: str) -> None:
-        contents = await self._tools.read_kept_result(exchange, request, uri)
+        contents = await self._tools.read_stored_result(exchange, request, uri)
         if contents is None:
             self._path.reject(exchange, not_found(request, uri))
             return

@@ -29,7 +29,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskSubscriptions,
 )
 from fairlead_gateway.calls.tasks.client_tasks import with_tasks_extension
-from fairlead_gateway.core.client_message import Rejection, reject_crowd
+from fairlead_gateway.core.client_message import Rejection, limit_rejection
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
@@ -117,12 +117,12 @@ class NotificationStream:
 
     def acknowledge(self) -> None:
         """Send the first message of a modern stream, which lists the granted subscriptions."""
-        granted: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
+        granted_filter: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
         if self.resources:
-            granted["resourceSubscriptions"] = self.resources
+            granted_filter["resourceSubscriptions"] = self.resources
         if self.tasks:
-            granted["taskIds"] = self.tasks
-        self._send(ACKNOWLEDGED, {"notifications": granted})
+            granted_filter["taskIds"] = self.tasks
+        self._send(ACKNOWLEDGED, {"notifications": granted_filter})
 
     def notify_list_changed(self, name: str) -> None:
         self._send(f"notifications/{name}/list_changed", {})
@@ -162,8 +162,8 @@ class NotificationStreams:
 
     def __init__(
         self,
-        watches: ResourceSubscriptions,
-        tasks: TaskSubscriptions,
+        resource_subscriptions: ResourceSubscriptions,
+        task_subscriptions: TaskSubscriptions,
         identities: Identities,
         selection: Callable[[], Selection],
         each: int = 0,
@@ -174,14 +174,14 @@ class NotificationStreams:
         """
         self._selection = selection
         self.view_builds = ViewBuilds()
-        self._watches = watches
-        self._tasks = tasks
+        self._resource_subscriptions = resource_subscriptions
+        self._task_subscriptions = task_subscriptions
         self._identities = identities
         self._open_streams: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
         self._subscription_bytes = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
         """Number of bytes of resource URIs and task ids in open streams, by agent."""
-        self._of_session: dict[bytes, NotificationStream] = {}
+        self._streams_by_session: dict[bytes, NotificationStream] = {}
         """Streams of legacy clients, by session id."""
         self._closed = False
         """Whether new streams are rejected, because the gateway is shutting down."""
@@ -211,28 +211,28 @@ class NotificationStreams:
             stream.acknowledge()
         return rejection
 
-    def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
-        """Subscribe a stream to tasks with the sealed ids `idents`.
+    def _listen(self, stream: NotificationStream, view: View, sealed_ids: list[str], capabilities: bytes) -> None:
+        """Subscribe a stream to tasks with the sealed ids `sealed_ids`.
 
         Tasks of other principals, and of tools that `view` does not show, are left out.
         """
         identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
-        for ident in idents:
-            task = self._tasks.find(view, ident, identity)
-            if task is not None and self._subscription_bytes.bound(stream.agent, len(ident)) is None:
-                self._subscription_bytes.take(stream.agent, len(ident))
-                stream.tasks.append(ident)
+        for sealed_id in sealed_ids:
+            task = self._task_subscriptions.find(view, sealed_id, identity)
+            if task is not None and self._subscription_bytes.bound(stream.agent, len(sealed_id)) is None:
+                self._subscription_bytes.take(stream.agent, len(sealed_id))
+                stream.tasks.append(sealed_id)
                 tasks_of_pods.setdefault((task.server, task.pod), []).append(task)
 
         def find(task: TaskRef) -> Route | None:
             view = self._selection().seen_by(identity).get(stream.exchange.target)
-            return None if view is None else self._tasks.route(view, task)
+            return None if view is None else self._task_subscriptions.route(view, task)
 
         listener = TaskListener(stream.exchange, find, stream.notify_task, capabilities)
         for (server, pod), tasks in tasks_of_pods.items():
-            holder = stream, server, pod
-            stream.task_keys.append(holder)
-            self._tasks.hold(holder, listener, tasks)
+            key = stream, server, pod
+            stream.task_keys.append(key)
+            self._task_subscriptions.subscribe(key, listener, tasks)
 
     def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
         """Subscribe a stream to resources. URIs that do not support subscriptions are left out."""
@@ -246,7 +246,7 @@ class NotificationStreams:
         for binding, uris in bindings.values():
             notify = partial(stream.notify_resource_updated, view.resources.uri_names(binding.server.key))
             subscriber = Subscriber(stream.agent, stream.exchange.identity)
-            self._watches.hold((stream, binding.server.key), subscriber, binding, uris, notify)
+            self._resource_subscriptions.subscribe((stream, binding.server.key), subscriber, binding, uris, notify)
             stream.resource_keys.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
@@ -254,7 +254,7 @@ class NotificationStreams:
         stream = NotificationStream(self, exchange, offered_lists(view), None)
         rejection = self._admit(stream)
         if rejection is None:
-            self._of_session[exchange.headers[SESSION]] = stream
+            self._streams_by_session[exchange.headers[SESSION]] = stream
             exchange.begin_stream()
             exchange.write(_COMMENT)
         return rejection
@@ -283,9 +283,9 @@ class NotificationStreams:
                 continue
             view_ids = id(old_view), id(new_view)
             if view_ids not in changes:
-                differing = frozenset(name for name in LISTS if _differ(old_view, new_view, name))
+                changed_lists = frozenset(name for name in LISTS if _differ(old_view, new_view, name))
                 # a reference to the views, so that no other object gets their ids
-                changes[view_ids] = old_view, new_view, differing
+                changes[view_ids] = old_view, new_view, changed_lists
             for name in stream.lists:
                 if name in changes[view_ids][2]:
                     stream.notify_list_changed(name)
@@ -311,14 +311,14 @@ class NotificationStreams:
 
         Returns False if the session has no open stream, or if its view does not contain the resource.
         """
-        stream = self._of_session.get(session)
+        stream = self._streams_by_session.get(session)
         if stream is None or not self._has_resource(stream.exchange, params):
             return False
         return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
 
     def complete_elicitation(self, session: bytes, params: Raw) -> None:
         """Notify a legacy session that the elicitation by a web page is complete; no-op without an open stream."""
-        stream, completion = self._of_session.get(session), url_elicitation.completion_notification(params)
+        stream, completion = self._streams_by_session.get(session), url_elicitation.completion_notification(params)
         if stream is not None and completion is not None:
             stream.exchange.notify(completion)
 
@@ -340,13 +340,13 @@ class NotificationStreams:
             self._subscription_bytes.give_back(stream.agent, size)
         stream.resources = []
         stream.tasks = []
-        for holder in stream.resource_keys:
-            self._watches.drop(holder)
-        for listened in stream.task_keys:
-            self._tasks.drop(listened)
+        for key in stream.resource_keys:
+            self._resource_subscriptions.unsubscribe(key)
+        for task_key in stream.task_keys:
+            self._task_subscriptions.unsubscribe(task_key)
         session = stream.exchange.headers.get(SESSION, b"")
-        if self._of_session.get(session) is stream:
-            del self._of_session[session]
+        if self._streams_by_session.get(session) is stream:
+            del self._streams_by_session[session]
 
     def _admit(self, stream: NotificationStream) -> Rejection | None:
         if not stream.exchange.can_stream:
@@ -355,18 +355,18 @@ class NotificationStreams:
         if self._closed:
             return Rejection(503, jsonrpc.INTERNAL_ERROR, "The gateway is shutting down", stream.id)
         stream.agent = agent_of(stream.exchange)
-        reached = self._shares.bound(stream.agent)
-        if reached is not None:
-            if reached.bound == "agent":
-                message = f"{reached.limit} of your streams are open, the limit for one agent: close a stream"
-                return reject_crowd(429, message, stream.id)
-            return reject_crowd(503, f"{reached.limit} streams are open, the limit of this gateway", stream.id)
+        limit = self._shares.bound(stream.agent)
+        if limit is not None:
+            if limit.bound == "agent":
+                message = f"{limit.limit} of your streams are open, the limit for one agent: close a stream"
+                return limit_rejection(429, message, stream.id)
+            return limit_rejection(503, f"{limit.limit} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
         stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
         stream.exchange.cancel_on_disconnect = True  # for clients of both eras
         stream.exchange.call = stream
         self._open_streams.add(stream)
-        stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
+        stream.release = self._identities.watch(stream.exchange.identity, lambda: self._end(stream))
         return None
 
     def _end(self, stream: NotificationStream) -> None:

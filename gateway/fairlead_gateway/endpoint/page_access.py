@@ -10,11 +10,11 @@ from typing import Final
 
 from fairlead_gateway.core.request import Headers
 
-_EXPOSED: Final = (
+_RESPONSE_LINES: Final = (
     b"vary: Origin\r\n"
     b"access-control-expose-headers: Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After\r\n"
 )
-_PREFLIGHT: Final = (
+_PREFLIGHT_LINES: Final = (
     b"vary: Origin, Access-Control-Request-Headers\r\naccess-control-allow-methods: GET, POST, DELETE\r\n"
     b"access-control-max-age: 3600\r\n"
 )
@@ -22,13 +22,15 @@ _PREFLIGHT: Final = (
 
 def page_lines(headers: Headers) -> bytes:
     """Header lines of the response to a request with `Origin`."""
-    return b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _EXPOSED)
+    return b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _RESPONSE_LINES)
 
 
 def preflight_lines(headers: Headers) -> bytes:
     """Header lines of the response to a CORS preflight request. All request headers are allowed, because clients send
     copies of arguments in `Mcp-Param-*` (SEP-2243), and headers of their own.
     """
-    lines = b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _PREFLIGHT)
-    requested = headers.get(b"access-control-request-headers")
-    return lines if requested is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, requested)
+    lines = b"access-control-allow-origin: %b\r\n%b" % (headers[b"origin"], _PREFLIGHT_LINES)
+    requested_headers = headers.get(b"access-control-request-headers")
+    return (
+        lines if requested_headers is None else b"%baccess-control-allow-headers: %b\r\n" % (lines, requested_headers)
+    )

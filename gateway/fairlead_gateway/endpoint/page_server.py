@@ -61,7 +61,7 @@ class PageServer(RequestServer):
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, public: Collection[str] = ()) -> None:
         self._pages = pages
         self._allow = allow
-        self._public = public
+        self._public_paths = public
         self._tasks = TaskSet()
 
     @property
@@ -102,7 +102,7 @@ class PageServer(RequestServer):
         if method not in METHODS:
             return failure(405, "the operations port only supports GET and HEAD", b"allow: GET, HEAD\r\n")
         # a kubelet may use any host name for probes, which reveal nothing confidential
-        rejection = None if request.path in self._public else self._check_headers(request)
+        rejection = None if request.path in self._public_paths else self._check_headers(request)
         return rejection or await page(request)
 
     def _check_headers(self, request: PageRequest) -> PageResponse | None:

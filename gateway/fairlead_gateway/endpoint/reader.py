@@ -135,7 +135,7 @@ class RequestSink(HttpConnection):
         raise NotImplementedError
 
     def begin_request(self) -> None:
-        """Record the arrival of the first byte of a request."""
+        """Record that the first byte of a request has arrived."""
         raise NotImplementedError
 
     def send_continue(self) -> None:
@@ -159,12 +159,12 @@ class RequestReader:
     """Parser of one connection. `in_message` is True while a request is being read, `in_head` until its body begins."""
 
     __slots__ = (
+        "_exchange",
         "_fallback",
         "_fallbacks",
+        "_field_count",
         "_fields",
-        "_number",
         "_overhead",
-        "_reading",
         "_replacement_head",
         "_service",
         "_sink",
@@ -185,13 +185,13 @@ class RequestReader:
         # bytes after a request with `Connection: close` are ignored instead of being an error
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._target = b""
-        self._reading: HttpExchange | None = None
+        self._exchange: HttpExchange | None = None
         """Request for an MCP endpoint that is being read."""
         self._fallback: FallbackRequest | None = None
         """Request for the application whose body is being read."""
         self._fields: list[Field] = _NO_FIELDS
         """Header fields of a request for the application; `_NO_FIELDS` itself while the kind of request is unknown."""
-        self._number = 0
+        self._field_count = 0
         """Number of header fields read so far."""
         self._overhead = 0
         """Number of bytes of the request that were read so far, without the bytes of the body."""
@@ -224,7 +224,7 @@ class RequestReader:
                 self._sink.refuse(431, f"the {part} are larger than {self._service.bounds.head} bytes")
 
     @property
-    def unread(self) -> FallbackRequest | None:
+    def incomplete_request(self) -> FallbackRequest | None:
         """The request for the application whose body is being read; None if no such body is being read."""
         return None if self.in_head or not self.in_message else self._fallback
 
@@ -236,7 +236,7 @@ class RequestReader:
     def stop(self) -> None:
         """Drop the incomplete request that is being read."""
         self.in_head = self.in_message = False
-        self._reading = self._fallback = None
+        self._exchange = self._fallback = None
 
     def on_disconnect(self) -> None:
         """Drop the parser and the closed connection.
@@ -253,24 +253,24 @@ class RequestReader:
         if self._sink.waiting >= MAX_PIPELINED:
             raise FramingError(503, f"more than {MAX_PIPELINED} pipelined requests wait on this connection")
         self._target = b""
-        self._reading = self._fallback = None
+        self._exchange = self._fallback = None
         self._fields = _NO_FIELDS
         self.in_head = self.in_message = True
-        self._number = self._overhead = 0
+        self._field_count = self._overhead = 0
         self._sink.begin_request()
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
         is_endpoint = self._target in self._service.targets
-        self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if is_endpoint else None
+        self._exchange = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if is_endpoint else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
             return  # a trailer: ignored, because proxies in front check and rewrite only the head
-        self._number += 1
-        if self._number > MAX_FIELDS:
+        self._field_count += 1
+        if self._field_count > MAX_FIELDS:
             raise FramingError(431, f"the request has more than {MAX_FIELDS} header fields")
-        exchange = self._reading or self._classify()
+        exchange = self._exchange or self._classify()
         if exchange is None:
             self._fields.append((name.lower(), value))
             return
@@ -282,7 +282,7 @@ class RequestReader:
             headers[header_name] = value if header_name not in headers else headers[header_name] + b", " + value
 
     def on_headers_complete(self) -> None:
-        exchange = self._reading or self._classify()
+        exchange = self._exchange or self._classify()
         if exchange is None:
             self._begin_fallback()
         else:
@@ -291,7 +291,7 @@ class RequestReader:
 
     def on_body(self, body: bytes) -> None:
         self._overhead -= len(body) + CHUNK_BYTES
-        exchange = self._reading
+        exchange = self._exchange
         if exchange is None:
             if self._fallback is not None:
                 self._fallback.body(body)
@@ -307,7 +307,7 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         self.in_message = False
-        exchange, self._reading = self._reading, None
+        exchange, self._exchange = self._exchange, None
         fallback, self._fallback = self._fallback, None
         if self._replacement_head:
             return
@@ -336,7 +336,7 @@ class RequestReader:
         if target is None:
             self._fields = []
             return None
-        self._reading = exchange = HttpExchange(self._sink, self.parser.get_method(), target.path, {})
+        self._exchange = exchange = HttpExchange(self._sink, self.parser.get_method(), target.path, {})
         exchange.authority = target.authority
         return exchange
 

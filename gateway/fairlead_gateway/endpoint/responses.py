@@ -27,17 +27,20 @@ NO_EXTRA: Final = b""
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
 )
-_FRAME: Final = len(BEFORE_ID + BEFORE_RESULT + b"}")
+_ENVELOPE_BYTES: Final = len(BEFORE_ID + BEFORE_RESULT + b"}")
+"""Bytes of a successful response without its id and result."""
 _LF: Final = 10
 _CR: Final = 13
-_EVENT_FRAME: Final = len(b"event: message\ndata: \n\n")
-_IDENT_FRAME: Final = _EVENT_FRAME + len(b"id: \n")
+_EVENT_BYTES: Final = len(b"event: message\ndata: \n\n")
+"""Bytes of an event without its message."""
+_EVENT_WITH_ID_BYTES: Final = _EVENT_BYTES + len(b"id: \n")
+"""Bytes of an event with an id, without its message and id."""
 _WHOLE_STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
     b"x-accel-buffering: no\r\ncontent-length: "
 )
 _SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
-_START: Final = b"\r\n\r\n" + BEFORE_ID
+_BODY_START: Final = b"\r\n\r\n" + BEFORE_ID
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
@@ -103,8 +106,8 @@ def event(message: bytes, ident: bytes | None = None) -> bytes:
     """One JSON-RPC message as a chunk with a server-sent event; raw line breaks are removed from the message."""
     message = one_line(message)
     if ident is None:
-        return b"%x\r\nevent: message\ndata: %b\n\n\r\n" % (_EVENT_FRAME + len(message), message)
-    length = _IDENT_FRAME + len(ident) + len(message)
+        return b"%x\r\nevent: message\ndata: %b\n\n\r\n" % (_EVENT_BYTES + len(message), message)
+    length = _EVENT_WITH_ID_BYTES + len(ident) + len(message)
     return b"%x\r\nid: %b\nevent: message\ndata: %b\n\n\r\n" % (length, ident, message)
 
 
@@ -118,14 +121,14 @@ def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
     """A complete successful response. A join is faster than %-formatting, which copies a Raw twice."""
-    length = length_value(_FRAME + len(ident) + len(result))
-    return b"".join((_SUCCESS, length, _START, ident, BEFORE_RESULT, result, b"}"))
+    length = length_value(_ENVELOPE_BYTES + len(ident) + len(result))
+    return b"".join((_SUCCESS, length, _BODY_START, ident, BEFORE_RESULT, result, b"}"))
 
 
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:
     """A complete response with an event stream of one message, without an event id."""
     message = one_line(message)
-    length = str(_EVENT_FRAME + len(message)).encode()
+    length = str(_EVENT_BYTES + len(message)).encode()
     return b"".join((_WHOLE_STREAM, length, b"\r\n", extra, b"\r\nevent: message\ndata: ", message, b"\n\n"))
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import (
-    NOT_YOURS,
     SESSION_ENDED,
+    SESSION_OF_ANOTHER,
     SESSION_UNKNOWN,
     ClientResponse,
     Notification,
@@ -33,11 +33,11 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
     rejection = _check_owner(sessions, owner, session, ident)
     if rejection is not None:
         return rejection
-    request.opened = session
+    request.legacy_session = session
     return request
 
 
-def claim_session_of_unanswered(
+def claim_session_of_message(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
     """Check the session of a notification or response, by the rules of `claim_session`."""
@@ -50,5 +50,5 @@ def claim_session_of_unanswered(
 
 def _check_owner(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
     if session.owner != owner:
-        return NOT_YOURS
+        return SESSION_OF_ANOTHER
     return SESSION_ENDED if sessions.has_ended(ident) else None

@@ -28,7 +28,7 @@ class DeferredStream(Protocol):
 class StreamStarts:
     """Exchanges whose event streams have not begun, with the timer that begins them."""
 
-    __slots__ = ("_after_s", "_older", "_ticking", "_younger")
+    __slots__ = ("_after_s", "_older", "_timer_is_set", "_younger")
 
     def __init__(self, after_s: float = BEGIN_AFTER_S) -> None:
         self._after_s = after_s
@@ -36,7 +36,7 @@ class StreamStarts:
         """Exchanges added since the timer last fired."""
         self._older: set[DeferredStream] = set()
         """Exchanges added earlier, whose streams begin when the timer fires next. It fires every half of `after_s`."""
-        self._ticking = False
+        self._timer_is_set = False
         """Whether the timer is set."""
 
     def __len__(self) -> int:
@@ -46,8 +46,8 @@ class StreamStarts:
         """Add an exchange. Returns the set from which the exchange has to remove itself if its stream begins or ends
         earlier."""
         self._younger.add(exchange)
-        if not self._ticking:
-            self._ticking = True
+        if not self._timer_is_set:
+            self._timer_is_set = True
             self._tick_later()
         return self._younger
 
@@ -55,14 +55,14 @@ class StreamStarts:
         asyncio.get_running_loop().call_later(self._after_s / 2, self._tick)
 
     def _tick(self) -> None:
-        due, self._older, self._younger = self._older, self._younger, set()
-        for exchange in [*due]:
+        due_exchanges, self._older, self._younger = self._older, self._younger, set()
+        for exchange in [*due_exchanges]:
             try:
                 exchange.begin_stream()
             except Exception:  # a defect in one exchange must not stop the timer for all exchanges
                 log.exception("An event stream could not be started because of a defect")
-        due.clear()  # breaks reference cycles with exchanges whose client is gone
+        due_exchanges.clear()  # breaks reference cycles with exchanges whose client is gone
         if self._older:
             self._tick_later()
         else:
-            self._ticking = False
+            self._timer_is_set = False

@@ -67,7 +67,7 @@ class Certificates:
         return context
 
     def _check_changes(self) -> bool:
-        changed = [
+        changes = [
             changes.check() for changes in self._changes
         ]  # a list, because a generator would stop at the first changed file
-        return any(changed)
+        return any(changes)

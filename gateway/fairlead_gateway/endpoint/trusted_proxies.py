@@ -83,9 +83,9 @@ def _address(text: str) -> _Address | None:
     """The address in an entry of the list; None if it is not an address, such as `unknown`."""
     if len(text) > MAX_ADDRESS:
         return None
-    written = _PORT.fullmatch(text)
+    match = _PORT.fullmatch(text)
     try:
-        address = ipaddress.ip_address((written[1] or written[2]) if written is not None else text)
+        address = ipaddress.ip_address((match[1] or match[2]) if match is not None else text)
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

@@ -25,8 +25,8 @@ MAX_HEAD: Final = 64 << 10
 """Maximum number of bytes of an answer's head, and of the bytes that a client sends before the answer."""
 _SWITCHED: Final = b"HTTP/1.1 101 "
 _END_OF_HEAD: Final = b"\r\n\r\n"
-_FAILED: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
-_PERSISTENCE: Final = re.compile(rb"\r\n(?:connection|keep-alive):[^\r]*", re.IGNORECASE)
+_ERROR_RESPONSE: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+_CONNECTION_FIELDS: Final = re.compile(rb"\r\n(?:connection|keep-alive):[^\r]*", re.IGNORECASE)
 
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class PendingUpgrade(asyncio.Transport):
         self._owner = owner
         self._transport = transport
         self._upgrades = upgrades
-        self._judgement: asyncio.Task[None] | None = None
+        self._admission: asyncio.Task[None] | None = None
         self._admitted_upgrade: AdmittedUpgrade | None = None
         self._handler = asyncio.Protocol()
         """Protocol of the handler; before the admission, a protocol that ignores everything."""
@@ -103,7 +103,7 @@ class PendingUpgrade(asyncio.Transport):
         """Beginning of the handler's answer, until its head is complete."""
         self.switched = False
         """Whether the handler has answered `101`."""
-        self._refused = False
+        self._is_refused = False
         """Whether the handler has answered something other than `101`."""
         self._closed = False
 
@@ -113,14 +113,14 @@ class PendingUpgrade(asyncio.Transport):
         `trailing` are bytes that the client has sent after the request.
         """
         self._early_bytes += trailing
-        self._judgement = asyncio.get_running_loop().create_task(self._admit(request, client))
+        self._admission = asyncio.get_running_loop().create_task(self._admit(request, client))
 
     # asyncio.Protocol, for the connection
 
     def data_received(self, data: bytes) -> None:
         if self.switched and not self._early_bytes:
             self._handler.data_received(data)
-        elif not self._refused:
+        elif not self._is_refused:
             self._early_bytes += data
             if len(self._early_bytes) > MAX_HEAD:
                 self.abort()
@@ -143,7 +143,7 @@ class PendingUpgrade(asyncio.Transport):
             return
         if self._closed:
             return
-        if self._refused:
+        if self._is_refused:
             self._transport.write(data)
             return
         self._head += data
@@ -157,9 +157,9 @@ class PendingUpgrade(asyncio.Transport):
             self._transport.write(answer)
             self._switch()
         else:
-            self._refused = True
+            self._is_refused = True
             self._early_bytes.clear()
-            fields = _PERSISTENCE.sub(b"", answer[:end])
+            fields = _CONNECTION_FIELDS.sub(b"", answer[:end])
             self._transport.write(fields + b"\r\n" + responses.CLOSE + b"\r\n" + answer[end + len(_END_OF_HEAD) :])
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -211,17 +211,17 @@ class PendingUpgrade(asyncio.Transport):
 
     async def _admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
         try:
-            verdict = await self._upgrades.admit(request, client)
+            admission = await self._upgrades.admit(request, client)
         except Exception:
             log.exception("The authorization of an Upgrade request failed; the client gets a 500")
-            verdict = _FAILED
-        self._judgement = None
-        if isinstance(verdict, bytes):
-            self.write(verdict)
+            admission = _ERROR_RESPONSE
+        self._admission = None
+        if isinstance(admission, bytes):
+            self.write(admission)
             self._end()
             return
-        self._admitted_upgrade = verdict
-        self._handler = verdict.protocol()
+        self._admitted_upgrade = admission
+        self._handler = admission.protocol()
         self._handler.connection_made(self)
         self._handler.data_received(request.head)
 
@@ -243,8 +243,8 @@ class PendingUpgrade(asyncio.Transport):
 
     def _close(self, exc: Exception | None) -> None:
         self._closed = True
-        if self._judgement is not None:
-            self._judgement.cancel()
+        if self._admission is not None:
+            self._admission.cancel()
         self._handler.connection_lost(exc)
         if self._admitted_upgrade is not None:
             self._admitted_upgrade.release()

@@ -14,7 +14,7 @@ class ViewBuilds:
     """Builds of views that are in progress. All requests for a view wait for the same build."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
+        self._builds: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
     async def wait_until_built(self, selection: Selection, identity: Identity, target: bytes) -> None:
         """Wait until the principal's view of a target is built. Returns at once if the principal has no view of this
@@ -23,10 +23,10 @@ class ViewBuilds:
             return
         views = selection.views_of(identity)
         key = id(views), target  # unique while the task holds `views`
-        task = self._running.get(key)
+        task = self._builds.get(key)
         if task is None:
             work = in_turns(views.build_in_slices(target))
             task = asyncio.get_running_loop().create_task(work, name=f"build the view of {target!r}")
-            self._running[key] = task
-            task.add_done_callback(lambda _: self._running.pop(key, None))
+            self._builds[key] = task
+            task.add_done_callback(lambda _: self._builds.pop(key, None))
         await asyncio.shield(task)

@@ -14,7 +14,7 @@ class ChangeFeed:
 
     def __init__(self) -> None:
         self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
-        self._closed = False
+        self._is_closed = False
 
     def publish(self, key: GrantKey, *, written: bool) -> None:
         """Pass a key to all listeners. `written`: the grant was written; otherwise it was deleted."""
@@ -27,13 +27,13 @@ class ChangeFeed:
         one. With `deletions`, only keys of deleted grants.
         """
         listener = _Listener(deletions)
-        if self._closed:
+        if self._is_closed:
             listener.end()
         self._listeners.add(listener)
         return listener
 
     def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
         for listener in list(self._listeners):
             listener.end()
 
@@ -44,7 +44,7 @@ class _Listener(AsyncIterator[GrantKey]):
     def __init__(self, deletions: bool) -> None:
         self.deletions = deletions
         self._changed_keys: dict[GrantKey, None] = {}
-        self._ended = False
+        self._has_ended = False
         self._wake = asyncio.Event()
 
     def add(self, key: GrantKey) -> None:
@@ -52,12 +52,12 @@ class _Listener(AsyncIterator[GrantKey]):
         self._wake.set()
 
     def end(self) -> None:
-        self._ended = True
+        self._has_ended = True
         self._wake.set()
 
     async def __anext__(self) -> GrantKey:
         while not self._changed_keys:
-            if self._ended:
+            if self._has_ended:
                 raise StopAsyncIteration
             self._wake.clear()
             await self._wake.wait()

@@ -57,12 +57,12 @@ class _FileKeys:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: dict[str, GrantKey] = {}
-        self._of_person: dict[bytes, set[str]] = {}
+        self._names_by_person: dict[bytes, set[str]] = {}
 
     def add(self, name: str, key: GrantKey) -> None:
         with self._lock:
             self._keys[name] = key
-            self._of_person.setdefault(key.person, set()).add(name)
+            self._names_by_person.setdefault(key.person, set()).add(name)
 
     def find(self, name: str) -> GrantKey | None:
         return self._keys.get(name)
@@ -70,17 +70,17 @@ class _FileKeys:
     def of_person(self, person: bytes, names: set[str]) -> set[str]:
         """The names among `names` whose files have grants of a person, or whose keys are unknown."""
         with self._lock:
-            return (names & self._of_person.get(person, set())) | names.difference(self._keys)
+            return (names & self._names_by_person.get(person, set())) | names.difference(self._keys)
 
     def drop_missing(self, names: Mapping[str, object]) -> set[GrantKey]:
         """Forget the files that are not in `names`. Returns their keys."""
         with self._lock:
-            removed = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
-            for name, key in removed.items():
-                self._of_person[key.person].discard(name)
-                if not self._of_person[key.person]:
-                    del self._of_person[key.person]
-        return set(removed.values())
+            removed_keys = {name: self._keys.pop(name) for name in set(self._keys).difference(names)}
+            for name, key in removed_keys.items():
+                self._names_by_person[key.person].discard(name)
+                if not self._names_by_person[key.person]:
+                    del self._names_by_person[key.person]
+        return set(removed_keys.values())
 
 
 class FolderGrantStore(WatchingGrantStore):
@@ -134,10 +134,10 @@ class FolderGrantStore(WatchingGrantStore):
             raise self._store_error(error) from error
 
     def _store_error(self, error: OSError) -> GrantStoreError:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         advice = (
             "free some space; the stored grants are kept"
-            if full
+            if is_full
             else "make it a folder of the gateway's user, or name another one in FAIRLEAD_GRANTS_DIRECTORY"
         )
         return GrantStoreError(f"grants cannot be stored in {self._folder}: {error.strerror or error}: {advice}")
@@ -238,9 +238,9 @@ class FolderGrantStore(WatchingGrantStore):
     def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
         with contextlib.suppress(OSError):
             self._find_changes()  # here, so that no change after this call is missed
-        return [self._look()]
+        return [self._watch_folder()]
 
-    async def _look(self) -> None:
+    async def _watch_folder(self) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             with contextlib.suppress(OSError):  # changes are found when the folder can be read again
@@ -250,17 +250,17 @@ class FolderGrantStore(WatchingGrantStore):
     def _find_changes(self) -> dict[GrantKey, bool]:
         """Keys whose files have changed; True for a written file, False for a deleted one. Raises OSError."""
         previous, current = self._last_scan, self._scan()
-        removed = [previous[name].key for name in previous.keys() - current.keys()]
-        changed = dict.fromkeys((*self._file_keys.drop_missing(current), *removed), False)
+        removed_keys = [previous[name].key for name in previous.keys() - current.keys()]
+        changes = dict.fromkeys((*self._file_keys.drop_missing(current), *removed_keys), False)
         for name, new_file in current.items():
             old_file = previous.get(name)
             if new_file is not old_file:
                 keys = [new_file.key] if old_file is None else [old_file.key, new_file.key]
-                changed.update(dict.fromkeys(keys, new_file.key is not None))
+                changes.update(dict.fromkeys(keys, new_file.key is not None))
                 if new_file.key is not None:
                     self._file_keys.add(name, new_file.key)
         self._last_scan = current
-        return {key: written for key, written in changed.items() if key is not None}
+        return {key: written for key, written in changes.items() if key is not None}
 
     def _scan(self) -> dict[str, _SeenFile]:
         files = {}

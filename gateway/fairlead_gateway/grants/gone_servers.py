@@ -22,21 +22,21 @@ CHECK_SECONDS: Final = 60.0
 class GoneServers:
     """Checks which servers are missing, from `start` to `aclose`.
 
-    `sign_in_servers` returns the servers that users sign in to, and `served` all servers. `clock` returns monotonic
-    seconds. Grants for a server that this process has never seen are kept, because another gateway with the same store
-    may have that server.
+    `sign_in_servers` returns the servers that users sign in to, and `all_servers` all servers. `clock` returns
+    monotonic seconds. Grants for a server that this process has never seen are kept, because another gateway with the
+    same store may have that server.
     """
 
     def __init__(
         self,
         store: GrantStore,
         sign_in_servers: Callable[[], Collection[ServerKey]],
-        served: Callable[[], Collection[ServerKey]],
+        all_servers: Callable[[], Collection[ServerKey]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._sign_in_servers = sign_in_servers
-        self._served = served
+        self._all_servers = all_servers
         self._clock = clock
         self._seen_servers: set[ServerKey] = set()
         """Servers that users could sign in to, including those that are missing now."""
@@ -54,9 +54,9 @@ class GoneServers:
         """End the grants for servers that have been missing for GONE_SECONDS. Grants that cannot be ended now are tried
         again.
         """
-        now, served = self._clock(), set(self._served())
+        now, all_servers = self._clock(), set(self._all_servers())
         self._seen_servers.update(self._sign_in_servers())
-        self._missing_since = {key: self._missing_since.get(key, now) for key in self._seen_servers - served}
+        self._missing_since = {key: self._missing_since.get(key, now) for key in self._seen_servers - all_servers}
         for key in [key for key, since in self._missing_since.items() if now - since >= GONE_SECONDS]:
             try:
                 await self._end(key)
@@ -66,8 +66,8 @@ class GoneServers:
                 self._seen_servers.discard(key)
 
     async def _end(self, server: ServerKey) -> None:
-        ended = 0
+        ended_count = 0
         for key, _ in await self._store.all_grants({str(server)}):
-            ended += await self._store.delete(key)
-        if ended:
-            log.info("The server %s was removed: %d grants of users were deleted", server, ended)
+            ended_count += await self._store.delete(key)
+        if ended_count:
+            log.info("The server %s was removed: %d grants of users were deleted", server, ended_count)

@@ -28,7 +28,7 @@ SERVICE: Final = "fairlead grants"
 KEY_FILE: Final = "key"
 _KEYRING: Final = "keyring"
 _FILE: Final = "file"
-_OF_SYSTEMS: Final = frozenset({"SecretService", "libsecret", "kwallet", "macOS", "Windows"})
+_SYSTEM_BACKENDS: Final = frozenset({"SecretService", "libsecret", "kwallet", "macOS", "Windows"})
 """Modules of `keyring.backends` that belong to an operating system. Other backends may store plain text, or ask for a
 password on the terminal.
 """
@@ -52,7 +52,7 @@ def system_keyring() -> Keyring | None:
     configured = keyring.get_keyring()
     for backend in (configured, *getattr(configured, "backends", ())):  # a chaining backend has several
         package, _, module = type(backend).__module__.rpartition(".")
-        if package == "keyring.backends" and module in _OF_SYSTEMS:
+        if package == "keyring.backends" and module in _SYSTEM_BACKENDS:
             return backend  # type: ignore[no-any-return]  # members of a chain are untyped
     return None
 
@@ -76,8 +76,8 @@ class MachineKeys:
         locked. Raises OSError, and GrantStoreError if the file is damaged.
         """
         file_keys = self._read_file()
-        answer = _call_with_timeout(self._seconds, lambda: self._load_from_keyring(make=not file_keys))
-        keyring_keys = () if answer is None else (answer,)
+        keyring_key = _call_with_timeout(self._seconds, lambda: self._load_from_keyring(make=not file_keys))
+        keyring_keys = () if keyring_key is None else (keyring_key,)
         keys = (*keyring_keys, *file_keys)
         if not keys:
             keys = (new_sealing_key(_FILE),)

@@ -82,22 +82,22 @@ class RedisGrantStore(WatchingGrantStore):
         """Create the client; it connects at the first request. Raises BadUrl."""
         super().__init__()
         self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
-        self._where = host_of(settings.url)
+        self._host = host_of(settings.url)
         self._timeout = settings.timeout
         self._sealer = LazySealer(keys)
         self._clock = clock
         tag = f"{{{settings.prefix}}}:grants"
         self._tag = tag
-        self._shared = [f"{tag}:persons", f"{tag}:changes"]
+        self._shared_keys = [f"{tag}:persons", f"{tag}:changes"]
         self._write = self._redis.register_script(WRITE)
         self._delete = self._redis.register_script(DELETE)
         self._last_id = b""
         """Id of the last change that was read; empty before the first look."""
         self._retry_at = 0.0
-        self._up = True
+        self._is_reachable = True
 
     def __repr__(self) -> str:
-        return f"<RedisGrantStore at {self._where}>"
+        return f"<RedisGrantStore at {self._host}>"
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         value = await self._request(lambda: self._redis.hget(self._hash(key.person), record_name(key)))
@@ -117,8 +117,10 @@ class RedisGrantStore(WatchingGrantStore):
             _change_of(key),
             CHANGES,
         ]
-        written = await self._request(lambda: self._write(keys=[self._hash(key.person), *self._shared], args=arguments))
-        if not written:
+        is_written = await self._request(
+            lambda: self._write(keys=[self._hash(key.person), *self._shared_keys], args=arguments)
+        )
+        if not is_written:
             return None
         self._feed.publish(key, written=True)
         return sealed.version
@@ -131,7 +133,7 @@ class RedisGrantStore(WatchingGrantStore):
             "*" if version is None else f"={version}",
         ]
         deleted = await self._request(
-            lambda: self._delete(keys=[self._hash(key.person), *self._shared], args=arguments)
+            lambda: self._delete(keys=[self._hash(key.person), *self._shared_keys], args=arguments)
         )
         if deleted:
             self._feed.publish(key, written=False)
@@ -144,7 +146,7 @@ class RedisGrantStore(WatchingGrantStore):
         cursor = 0
         grants: dict[GrantKey, StoredGrant] = {}  # SSCAN and HSCAN may return an element twice
         while True:
-            scan = partial(self._redis.sscan, self._shared[0], cursor, count=BATCH)
+            scan = partial(self._redis.sscan, self._shared_keys[0], cursor, count=BATCH)
             cursor, hashes = await self._request(scan)
             pages = self._redis.pipeline(transaction=False)  # one round trip for all these users
             for name in hashes:
@@ -185,16 +187,16 @@ class RedisGrantStore(WatchingGrantStore):
         return f"{self._tag}:of:{hashlib.blake2b(person, digest_size=16).hexdigest()}"
 
     def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
-        return [self._look()]
+        return [self._watch_changes()]
 
-    async def _look(self) -> None:
-        warned = False
+    async def _watch_changes(self) -> None:
+        has_warned = False
         while True:
             try:
                 await self._publish_changed()
-                if not warned:  # after the first check, from which on changes are noticed
-                    warned = True
-                    await self._warn_unless_kept()
+                if not has_warned:  # after the first check, from which on changes are noticed
+                    has_warned = True
+                    await self._warn_unless_persistent()
             except GrantStoreError:
                 pass  # `_request` has warned
             except Exception:
@@ -205,10 +207,10 @@ class RedisGrantStore(WatchingGrantStore):
         """Publish the keys that changed since the last check. They are published after each response, so that an error
         does not repeat them. Raises GrantStoreError.
         """
-        stream = self._shared[1]
+        stream = self._shared_keys[1]
         if not self._last_id:
-            newest = await self._request(lambda: self._redis.xrevrange(stream, count=1))
-            self._last_id = newest[0][0] if newest else b"0-0"
+            newest_entries = await self._request(lambda: self._redis.xrevrange(stream, count=1))
+            self._last_id = newest_entries[0][0] if newest_entries else b"0-0"
             return
         while True:
             entries = await self._request(lambda: self._redis.xrange(stream, min=b"(" + self._last_id, count=BATCH))
@@ -220,7 +222,7 @@ class RedisGrantStore(WatchingGrantStore):
             if len(entries) < BATCH:
                 return
 
-    async def _warn_unless_kept(self) -> None:
+    async def _warn_unless_persistent(self) -> None:
         """Warn if Redis would lose the grants when it restarts or runs out of memory."""
         with contextlib.suppress(GrantStoreError):
             persistence = await self._request(lambda: self._redis.info("persistence"))
@@ -229,13 +231,13 @@ class RedisGrantStore(WatchingGrantStore):
                 log.warning(
                     "Redis at %s writes nothing to disk, so that its restart loses the grants of all users: set "
                     "appendonly yes, or save",
-                    self._where,
+                    self._host,
                 )
             if settings.get("maxmemory-policy", "").startswith("allkeys"):
                 log.warning(
                     "Redis at %s evicts keys without an expiry (maxmemory-policy %s), and with them grants of users: "
                     "set noeviction, or volatile-lru",
-                    self._where,
+                    self._host,
                     settings["maxmemory-policy"],
                 )
 
@@ -255,24 +257,24 @@ class RedisGrantStore(WatchingGrantStore):
                 answer = await request()
         except ResponseError as error:
             raise GrantStoreError(
-                f"the store of grants, Redis at {self._where}, refuses the request ({str(error)[:200]}): check that "
+                f"the store of grants, Redis at {self._host}, refuses the request ({str(error)[:200]}): check that "
                 "it is a primary, has memory left and lets the gateway write"
             ) from error
         except UNREACHABLE as error:
             self._retry_at = self._clock() + PAUSE_SECONDS
-            if self._up:
+            if self._is_reachable:
                 log.warning(
-                    "Redis at %s does not respond (%s): grants cannot be read", self._where, type(error).__name__
+                    "Redis at %s does not respond (%s): grants cannot be read", self._host, type(error).__name__
                 )
-            self._up = False
+            self._is_reachable = False
             raise self._unavailable_error() from error
-        if not self._up:
-            log.warning("Redis at %s responds again: grants can be read", self._where)
-        self._up = True
+        if not self._is_reachable:
+            log.warning("Redis at %s responds again: grants can be read", self._host)
+        self._is_reachable = True
         return answer
 
     def _unavailable_error(self) -> GrantStoreError:
-        return GrantStoreError(f"the store of grants, Redis at {self._where}, does not respond: try again in a moment")
+        return GrantStoreError(f"the store of grants, Redis at {self._host}, does not respond: try again in a moment")
 
 
 def _record_in(value: bytes | None) -> SealedGrant | None:

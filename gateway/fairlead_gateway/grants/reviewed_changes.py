@@ -38,7 +38,7 @@ class ReviewedChanges:
         self._deletions = deletions
         self._unreviewed_keys: dict[GrantKey, None] = {}
         """Changed grants that could not be reviewed yet, oldest first."""
-        self._waiting = asyncio.Event()
+        self._has_unreviewed = asyncio.Event()
         """Set while `_unreviewed_keys` has entries."""
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -58,11 +58,11 @@ class ReviewedChanges:
         async for key in changes:
             if not await self._review(key):
                 self._unreviewed_keys[key] = None
-                self._waiting.set()
+                self._has_unreviewed.set()
 
     async def _review_again(self) -> None:
         while True:
-            await self._waiting.wait()
+            await self._has_unreviewed.wait()
             await self._pause(RETRY_SECONDS)
             for key in [*self._unreviewed_keys]:
                 del self._unreviewed_keys[key]
@@ -70,4 +70,4 @@ class ReviewedChanges:
                     self._unreviewed_keys[key] = None  # at the end, because only this grant may be unreadable
                     break
             if not self._unreviewed_keys:
-                self._waiting.clear()
+                self._has_unreviewed.clear()

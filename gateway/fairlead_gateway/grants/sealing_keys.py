@@ -44,7 +44,7 @@ def new_sealing_key(kind: str) -> SealingKey:
 
 def read_sealing_keys(text: str) -> tuple[SealingKey, ...]:
     """Keys of a text, separated by commas or white space. Raises BadSealingKeys."""
-    keys = tuple(_read_key(word) for word in _SEPARATORS.split(text) if word)
+    keys = tuple(_read_key(key_text) for key_text in _SEPARATORS.split(text) if key_text)
     if not 1 <= len(keys) <= MAX_KEYS:
         raise BadSealingKeys(f"there must be 1 to {MAX_KEYS} keys, each as ID:KEY")
     if len({key.id for key in keys}) < len(keys):
@@ -52,9 +52,9 @@ def read_sealing_keys(text: str) -> tuple[SealingKey, ...]:
     return keys
 
 
-def _read_key(word: str) -> SealingKey:
-    ident, colon, encoded = word.partition(":")
-    if not colon or not _ID.fullmatch(ident):  # without a colon, the word may be the key itself
+def _read_key(key_text: str) -> SealingKey:
+    ident, colon, encoded = key_text.partition(":")
+    if not colon or not _ID.fullmatch(ident):  # without a colon, the text may be the key itself
         raise BadSealingKeys("a key must be ID:KEY, with an id of at most 64 letters, digits, '-', '_' and '.'")
     standard = encoded.rstrip("=").replace("-", "+").replace("_", "/")
     try:

@@ -35,7 +35,7 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError, StoredGra
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 16
-WARNED_FILL: Final = 0.8
+WARNING_FILL: Final = 0.8
 API_SECONDS: Final = 5.0
 """Time limit of one request to the API server, and of one change with all its attempts."""
 PAUSE_SECONDS: Final = 0.05
@@ -56,9 +56,9 @@ class SecretGrantStore(WatchingGrantStore):
         self._namespace = namespace
         self._name = name
         self._sealer = LazySealer(keys)
-        self._watched = [_WatchedSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
-        self._locks = {secret.name: asyncio.Lock() for secret in self._watched}
-        self._pending_edits: dict[str, list[_Edit]] = {secret.name: [] for secret in self._watched}
+        self._watched_secrets = [_WatchedSecret(f"{name}-{slot}", self._publish) for slot in range(SLOTS)]
+        self._locks = {secret.name: asyncio.Lock() for secret in self._watched_secrets}
+        self._pending_edits: dict[str, list[_Edit]] = {secret.name: [] for secret in self._watched_secrets}
         """Requested changes that are neither made nor given up yet, by the name of their Secret."""
 
     def __repr__(self) -> str:
@@ -66,12 +66,12 @@ class SecretGrantStore(WatchingGrantStore):
 
     @property
     def fill(self) -> float:
-        return max(secret.fill for secret in self._watched)
+        return max(secret.fill for secret in self._watched_secrets)
 
     @property
     def watches(self) -> bool:
         """Whether all Secrets are being watched, so that no further change is missed."""
-        return all(secret.listed for secret in self._watched)
+        return all(secret.is_listed for secret in self._watched_secrets)
 
     async def read(self, key: GrantKey) -> VersionedGrant | None:
         data, _ = await self._get(self.secret_of(key.person))
@@ -90,8 +90,8 @@ class SecretGrantStore(WatchingGrantStore):
                 return {}
             if replaces not in (None, version):
                 return None
-            if why := refusal(data, key.person, name, len(value)):
-                raise GrantStoreError(f"the Secret {secret} {why}")
+            if reason := refusal(data, key.person, name, len(value)):
+                raise GrantStoreError(f"the Secret {secret} {reason}")
             return {name: base64.b64encode(value).decode()}
 
         if not await self._edit(secret, put):
@@ -117,7 +117,7 @@ class SecretGrantStore(WatchingGrantStore):
         def matches(key: GrantKey) -> bool:
             return servers is None or key.server in servers
 
-        return [grant for secret in self._watched for grant in await self._grants(secret.name, matches)]
+        return [grant for secret in self._watched_secrets for grant in await self._grants(secret.name, matches)]
 
     # Internals
 
@@ -175,9 +175,9 @@ class SecretGrantStore(WatchingGrantStore):
             try:
                 data, version = await self._get(secret)
                 edits = [edit for edit in pending if edit.outcome is None]
-                outcomes, changed = _merge_edits(edits, data)
-                if changed:
-                    body: Json = {"metadata": {"resourceVersion": version}, "data": changed}
+                outcomes, changed_members = _merge_edits(edits, data)
+                if changed_members:
+                    body: Json = {"metadata": {"resourceVersion": version}, "data": changed_members}
                     async with asyncio.timeout(API_SECONDS):
                         await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
             except Conflict:  # another replica has changed the Secret in between
@@ -186,7 +186,7 @@ class SecretGrantStore(WatchingGrantStore):
             except GrantStoreError as error:
                 outcomes = [GrantStoreError(str(error)) for _ in edits]
             except (ApiError, TimeoutError) as error:
-                outcomes = [self._unusable(secret, error) for _ in edits]
+                outcomes = [self._store_error(secret, error) for _ in edits]
             for edit, outcome in zip(edits, outcomes, strict=True):
                 edit.outcome = outcome
             return
@@ -197,15 +197,15 @@ class SecretGrantStore(WatchingGrantStore):
             async with asyncio.timeout(API_SECONDS):
                 body = await self._kube.get(SECRETS, self._namespace, secret)
         except (ApiError, TimeoutError) as error:
-            raise self._unusable(secret, error) from error
+            raise self._store_error(secret, error) from error
         return body.get("data") or {}, body["metadata"]["resourceVersion"]
 
-    def _unusable(self, secret: str, error: Exception) -> GrantStoreError:
-        why = str(error) or "the API server does not respond"
-        return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {why}")
+    def _store_error(self, secret: str, error: Exception) -> GrantStoreError:
+        reason = str(error) or "the API server does not respond"
+        return GrantStoreError(f"the grants in the Secret {secret} cannot be read or written: {reason}")
 
     def _start_watching(self) -> Sequence[Coroutine[object, object, None]]:
-        return [self._watch(secret) for secret in self._watched]
+        return [self._watch(secret) for secret in self._watched_secrets]
 
     async def _watch(self, secret: _WatchedSecret) -> None:
         scope = Scope(SECRETS, Secret, self._namespace, name=secret.name)
@@ -223,16 +223,18 @@ class _Edit:
 def _merge_edits(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | GrantStoreError], dict[str, str | None]]:
     """Apply changes one after the other. Returns their outcomes, and all changed members (None for deleted ones)."""
     outcomes: list[bool | GrantStoreError] = []
-    changed: dict[str, str | None] = {}
+    changed_members: dict[str, str | None] = {}
     for edit in edits:
         try:
-            members = edit.change({name: value for name, value in {**data, **changed}.items() if value is not None})
+            members = edit.change(
+                {name: value for name, value in {**data, **changed_members}.items() if value is not None}
+            )
         except GrantStoreError as error:
             outcomes.append(error)
         else:
             outcomes.append(members is not None)
-            changed.update(members or {})
-    return outcomes, changed
+            changed_members.update(members or {})
+    return outcomes, changed_members
 
 
 class _WatchedRecord(msgspec.Struct, frozen=True):
@@ -253,7 +255,7 @@ class _WatchedSecret:
         self.name = name
         self.fill = 0.0
         """Part of PERSONS_BYTES in use."""
-        self.listed = False
+        self.is_listed = False
         self._publish = publish
         self._records: dict[str, _WatchedRecord] = {}
         """Readable records by their names."""
@@ -276,11 +278,11 @@ class _WatchedSecret:
         previous = self._records
         records = {name: self._read_member(name, value) for name, value in data.items()}
         self._records = {name: record for name, record in records.items() if record is not None}
-        for name in previous.keys() | self._records.keys() if self.listed else ():
+        for name in previous.keys() | self._records.keys() if self.is_listed else ():
             change, previous_record = self._records.get(name), previous.get(name)
             if change is None or previous_record is None or change.version != previous_record.version:
                 self._publish((change or previous[name]).key, change is not None)
-        self.listed = True
+        self.is_listed = True
         self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
 
     def _read_member(self, name: str, value: bytes) -> _WatchedRecord | None:
@@ -288,14 +290,14 @@ class _WatchedSecret:
         which usually one has changed.
         """
         digest = hash(value)
-        watched = self._records.get(name)
-        if watched is not None and watched.digest == digest:
-            return watched
+        previous_record = self._records.get(name)
+        if previous_record is not None and previous_record.digest == digest:
+            return previous_record
         record = decode_record(value)
         return None if record is None else _WatchedRecord(digest, record.version, record.key)
 
     def _note_fill(self, fill: float) -> None:
-        if fill >= WARNED_FILL > self.fill:
+        if fill >= WARNING_FILL > self.fill:
             log.warning(
                 "The Secret %s is %.0f %% full of grants: end accounts that nobody uses, or keep grants in Redis",
                 self.name,

@@ -9,7 +9,7 @@ from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.refusal import CredentialRefusal
 
 Verdict = Identity | CredentialRefusal
-Revoked = Callable[[Callable[[Identity], bool]], None]
+Revoke = Callable[[Callable[[Identity], bool]], None]
 """Revokes all identities for which the given predicate is true."""
 
 
@@ -20,7 +20,7 @@ class Authenticator(Protocol):
     cache_seconds: float
     """Seconds for which a verdict may be cached; infinite if the authenticator reports revocations itself."""
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         """Whether the token looks like a credential of this kind. The first authenticator that returns True decides
         about the token.
         """
@@ -36,8 +36,8 @@ class Authenticator(Protocol):
         """
         ...
 
-    async def start(self, revoked: Revoked) -> None:
-        """Begin to watch for changes, and report revocations by `revoked`."""
+    async def start(self, revoke: Revoke) -> None:
+        """Begin to watch for changes, and report revocations by `revoke`."""
         ...
 
     async def aclose(self) -> None: ...

@@ -115,14 +115,14 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         return next(self._mistakes(issuers, service_accounts=service_accounts), "")
 
     def _mistakes(self, issuers: Sequence[tuple[str, ...]], *, service_accounts: bool) -> Iterator[str]:
-        used = [provider.issuer for provider in self.providers]
-        for member, names in (("providers", used), ("assertions", self.assertions)):
+        provider_issuers = [provider.issuer for provider in self.providers]
+        for member, names in (("providers", provider_issuers), ("assertions", self.assertions)):
             for name in names:
                 if not any(name in issuer for issuer in issuers):
-                    listed = ", ".join(issuer[-1] for issuer in issuers) or "none"
-                    yield f"{member} names {name}, and issuers has {listed}: add it there, or correct the name"
+                    known_issuers = ", ".join(issuer[-1] for issuer in issuers) or "none"
+                    yield f"{member} names {name}, and issuers has {known_issuers}: add it there, or correct the name"
         for issuer in issuers:
-            if sum(name in issuer for name in used) > 1:
+            if sum(name in issuer for name in provider_issuers) > 1:
                 yield f"providers has the issuer {issuer[-1]} twice: leave one of them out"
         if any("none" in provider.prompt.split() for provider in self.providers):
             yield "prompt is none, with which the provider shows no page to sign in: omit it, or set consent"
@@ -145,9 +145,9 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
                     "a port where it is not 443, or * for any host"
                 )
         ids = [client.id for client in self.clients]
-        for client_id in _repeated(ids):
+        for client_id in _duplicates(ids):
             yield f"clients has the id {client_id} twice: leave one of them out"
-        for client_id in _repeated(self.agents.values()):
+        for client_id in _duplicates(self.agents.values()):
             yield f"agents has two names for the client {client_id}: leave one of them out"
         for name, client_id in self.agents.items():
             if client_id not in ids and not client_id.startswith("https://"):
@@ -166,7 +166,7 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True, rename="cam
                 )
 
 
-def _repeated(values: Iterable[str]) -> list[str]:
+def _duplicates(values: Iterable[str]) -> list[str]:
     """Values that occur more than once."""
-    listed = list(values)
-    return [value for value in dict.fromkeys(listed) if listed.count(value) > 1]
+    items = list(values)
+    return [value for value in dict.fromkeys(items) if items.count(value) > 1]

@@ -121,8 +121,8 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
         _check(path, issuer)
     if len({issuer.issuer for issuer in credential_issuers.issuers}) < len(credential_issuers.issuers):
         raise BadSetting(f"{path} names an issuer twice")
-    short = [issuer.name for issuer in credential_issuers.issuers if issuer.name]
-    if len(set(short)) < len(short):
+    short_names = [issuer.name for issuer in credential_issuers.issuers if issuer.name]
+    if len(set(short_names)) < len(short_names):
         raise BadSetting(f"{path} gives two issuers the same name")
     if server := credential_issuers.authorization_server:
         names = [issuer.names for issuer in credential_issuers.issuers]
@@ -141,9 +141,9 @@ def _check(path: Path, issuer: Issuer) -> None:
                 f"{path}: {url} must be an https URL: without TLS anybody on the network path can replace the keys. "
                 f"To allow http, set `allowHttp: true` of the issuer"
             )
-    wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]
-    if wrong or not issuer.algorithms:
-        complaint = f"{wrong[0]!r} is not supported" if wrong else "the list is empty"
+    unsupported = [name for name in issuer.algorithms if name not in ALGORITHMS]
+    if unsupported or not issuer.algorithms:
+        complaint = f"{unsupported[0]!r} is not supported" if unsupported else "the list is empty"
         raise BadSetting(f"{path}: algorithms of {issuer.issuer}: {complaint}; supported are {', '.join(ALGORITHMS)}")
 
 

@@ -22,13 +22,13 @@ from fairlead_mcp.oauth.errors import BAD_ANSWER, DISCOVERY, GrantFailed
 log = logging.getLogger(__name__)
 
 COOL_DOWN: Final = 10.0
-"""Fewest seconds between two fetches because of unknown keys."""
+"""Minimum seconds between two fetches because of unknown keys."""
 FRESH_SECONDS: Final = 300.0
 """Seconds between periodic fetches, which find withdrawn keys."""
 FIRST_PAUSE: Final = 1.0
 """First pause in seconds between attempts while the issuer cannot be reached; it doubles with each failure."""
 LONGEST_PAUSE: Final = 30.0
-"""Longest pause in seconds between attempts while the issuer cannot be reached."""
+"""Maximum pause in seconds between attempts while the issuer cannot be reached."""
 MAX_KEYS: Final = 64
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
 """Asymmetric key types, values of `kty` (RFC 7518 section 6.1, RFC 8037)."""
@@ -47,15 +47,15 @@ class _KeySet(msgspec.Struct):
 class IssuerKeys:
     """Cached key set of one issuer (RFC 7517). `clock` is in seconds."""
 
-    def __init__(self, issuer: Issuer, clock: Callable[[], float], withdrawn: Callable[[set[str]], None]) -> None:
-        """Create an empty cache. `withdrawn` is called with the ids of keys that the issuer no longer publishes."""
+    def __init__(self, issuer: Issuer, clock: Callable[[], float], on_withdrawal: Callable[[set[str]], None]) -> None:
+        """Create an empty cache. `on_withdrawal` is called with the ids of keys that the issuer no longer publishes."""
         self.issuer = issuer
         self._clock = clock
-        self._withdrawn = withdrawn
+        self._on_withdrawal = on_withdrawal
         self._keys: dict[str, Key] | None = None
-        self._asked_at = float("-inf")
-        self._failed = False
-        self._fetching = asyncio.Lock()
+        self._last_fetch_at = float("-inf")
+        self._has_failed = False
+        self._fetch_lock = asyncio.Lock()
 
     @property
     def has_keys(self) -> bool:
@@ -71,33 +71,35 @@ class IssuerKeys:
 
     async def refetch(self) -> bool:
         """Fetch the keys again, unless that was done within `COOL_DOWN`; True if the last fetch was successful."""
-        async with self._fetching:
-            if self._clock() - self._asked_at >= COOL_DOWN:
+        async with self._fetch_lock:
+            if self._clock() - self._last_fetch_at >= COOL_DOWN:
                 await self._refresh()
-            return not self._failed
+            return not self._has_failed
 
     async def keep_fresh(self) -> None:
         """Fetch the keys now and periodically, until cancelled."""
         pause = FIRST_PAUSE
         while True:
-            async with self._fetching:
+            async with self._fetch_lock:
                 await self._refresh()
-            await asyncio.sleep(pause if self._failed else FRESH_SECONDS)
-            pause = min(2 * pause, LONGEST_PAUSE) if self._failed else FIRST_PAUSE
+            await asyncio.sleep(pause if self._has_failed else FRESH_SECONDS)
+            pause = min(2 * pause, LONGEST_PAUSE) if self._has_failed else FIRST_PAUSE
 
     async def _refresh(self) -> None:
-        self._asked_at = self._clock()
+        self._last_fetch_at = self._clock()
         try:
             keys = await self._fetch()
         except (GrantFailed, ValueError) as error:  # ValueError: the jwks_uri is not a URL
-            self._failed = True
+            self._has_failed = True
             consequence = "its last keys stay in use" if self.has_keys else "its tokens cannot be verified"
             log.warning("Keys of issuer %s cannot be fetched: %s; %s", self.issuer.issuer, error, consequence)
             return
-        previous, self._keys, self._failed = self._keys or {}, keys, False
-        withdrawn = {kid for kid, key in previous.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()}
-        if withdrawn:
-            self._withdrawn(withdrawn)
+        previous, self._keys, self._has_failed = self._keys or {}, keys, False
+        withdrawn_ids = {
+            kid for kid, key in previous.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()
+        }
+        if withdrawn_ids:
+            self._on_withdrawal(withdrawn_ids)
 
     async def _fetch(self) -> dict[str, Key]:
         uri = self.issuer.jwks_uri or await self._discover()
@@ -118,9 +120,9 @@ class IssuerKeys:
         for number, data in enumerate(key_set.keys[:MAX_KEYS]):
             if data.get("kty") not in _KINDS or data.get("use", "sig") != "sig":
                 continue
-            public = {name: value for name, value in data.items() if name not in _PRIVATE}
+            public_members = {name: value for name, value in data.items() if name not in _PRIVATE}
             try:
-                key = JWKRegistry.import_key(public)
+                key = JWKRegistry.import_key(public_members)
             except (JoseError, ValueError, TypeError) as error:
                 kid = str(data.get("kid", number))[:64]
                 text = "Key %r of issuer %s is ignored, so tokens signed with it are rejected: %s"

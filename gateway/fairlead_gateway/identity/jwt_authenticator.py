@@ -23,12 +23,12 @@ from joserfc.jws import JWSRegistry
 from fairlead_api.policies.subjects import claim
 from fairlead_gateway.core.identity import Kind
 from fairlead_gateway.identity.audiences import is_among, is_at
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
-from fairlead_gateway.identity.token_identity import lacks_scopes, token_identity, words_of
+from fairlead_gateway.identity.token_identity import scope_refusal, token_identity, words_of
 
 MAX_TOKEN: Final = 8 << 10
 """Characters; longer tokens are rejected without decoding."""
@@ -36,7 +36,7 @@ _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 """`typ` of an access token or a plain JWT, in lower case."""
 
 
-_Signed = tuple[Mapping[str, Any], Issuer, str]
+_SignedToken = tuple[Mapping[str, Any], Issuer, str]
 """Claims of a token, its issuer, and the name of its signing key, by which it can be revoked."""
 
 
@@ -74,7 +74,8 @@ class Tokens:
         clock: Callable[[], float],
     ) -> None:
         self._keys = {
-            issuer.issuer: IssuerKeys(issuer, clock, partial(self._withdrawn, issuer.issuer)) for issuer in issuers
+            issuer.issuer: IssuerKeys(issuer, clock, partial(self._revoke_withdrawn_keys, issuer.issuer))
+            for issuer in issuers
         }
         self._address = address.rstrip("/")
         self._scopes = tuple(scopes)
@@ -82,23 +83,27 @@ class Tokens:
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
-        self._revocations: Revoked | None = None
+        self._revoke: Revoke | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return len(token) > MAX_TOKEN or self._find_issuer(token) is not None
 
     def check(self, token: str) -> Verdict | None:
-        signed = self._read_signed(token)
-        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._check_claims(*signed)
+        signed_token = self._read_signed(token)
+        return (
+            signed_token
+            if signed_token is None or isinstance(signed_token, CredentialRefusal)
+            else self._check_claims(*signed_token)
+        )
 
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys of its issuer were fetched again."""
         issuer = self._find_issuer(token)
         if issuer is None:
             return UNREADABLE
-        certain = await issuer[1].refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
+        keys_are_known = await issuer[1].refetch()
+        return self.check(token) or (UNKNOWN_SIGNER if keys_are_known else UNAVAILABLE)
 
     async def verify(
         self, token: str, issuer: str, types: Collection[str] = _TYPES
@@ -106,20 +111,20 @@ class Tokens:
         """Claims of an unexpired token that `issuer` signed, whose `typ` in lower case is among `types`. The caller has
         to check the audience and all other claims.
         """
-        signed = self._read_signed(token, types)
-        if signed is None and (issuer_keys := self._find_issuer(token)) is not None:
-            certain = await issuer_keys[1].refetch()
-            signed = self._read_signed(token, types) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
-        if signed is None or isinstance(signed, CredentialRefusal):
-            return signed or UNREADABLE
-        claims, by, _ = signed
-        ends = self._end_of(claims, by)
-        if isinstance(ends, CredentialRefusal):
-            return ends
-        return claims if by.issuer == issuer else OTHER_ISSUER
+        signed_token = self._read_signed(token, types)
+        if signed_token is None and (issuer_keys := self._find_issuer(token)) is not None:
+            keys_are_known = await issuer_keys[1].refetch()
+            signed_token = self._read_signed(token, types) or (UNKNOWN_SIGNER if keys_are_known else UNAVAILABLE)
+        if signed_token is None or isinstance(signed_token, CredentialRefusal):
+            return signed_token or UNREADABLE
+        claims, signing_issuer, _ = signed_token
+        expires_at = self._expiry(claims, signing_issuer)
+        if isinstance(expires_at, CredentialRefusal):
+            return expires_at
+        return claims if signing_issuer.issuer == issuer else OTHER_ISSUER
 
-    async def start(self, revoked: Revoked) -> None:
-        self._revocations = revoked
+    async def start(self, revoke: Revoke) -> None:
+        self._revoke = revoke
         for name, keys in self._keys.items():
             work = keys.keep_fresh()
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"keys of {name}"))
@@ -129,11 +134,11 @@ class Tokens:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _withdrawn(self, issuer: str, kids: set[str]) -> None:
+    def _revoke_withdrawn_keys(self, issuer: str, kids: set[str]) -> None:
         """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
         credentials = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}  # the last is for tokens without a `kid`
-        if self._revocations is not None:
-            self._revocations(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
+        if self._revoke is not None:
+            self._revoke(lambda identity: identity.kind == "jwt" and identity.credential in credentials)
 
     def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
         """Header of a token, and the keys of the issuer that the token names. The token is not verified yet."""
@@ -147,7 +152,7 @@ class Tokens:
         keys = self._keys.get(issuer) if isinstance(issuer, str) else None
         return None if keys is None else (header, keys)
 
-    def _read_signed(self, token: str, types: Collection[str] = _TYPES) -> _Signed | CredentialRefusal | None:
+    def _read_signed(self, token: str, types: Collection[str] = _TYPES) -> _SignedToken | CredentialRefusal | None:
         """Claims of a token with a valid signature; None if its key is unknown."""
         issuer = None if len(token) > MAX_TOKEN else self._find_issuer(token)
         if issuer is None:
@@ -182,9 +187,9 @@ class Tokens:
 
     def _check_claims(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
         """Check the claims of a token whose signature is valid."""
-        ends = self._end_of(claims, issuer)
-        if isinstance(ends, CredentialRefusal):
-            return ends
+        expires_at = self._expiry(claims, issuer)
+        if isinstance(expires_at, CredentialRefusal):
+            return expires_at
         if claims.get("iss") != issuer.issuer or not self._is_for_us(claims.get("aud"), issuer):
             return OTHER_AUDIENCE
         subject = claims.get("sub")
@@ -192,27 +197,27 @@ class Tokens:
             return NOBODY
         agent = next((value for name in issuer.agent_claims if (value := _text(claim(claims, name)))), None)
         scopes = frozenset(words_of(claims.get("scope", claims.get("scp"))))
-        return lacks_scopes(scopes, self._scopes) or token_identity(
+        return scope_refusal(scopes, self._scopes) or token_identity(
             claims,
             issuer,
             self._issuer_names,
             agent=agent,
             scopes=scopes,
             credential=credential,
-            expires_at=ends,
+            expires_at=expires_at,
         )
 
-    def _end_of(self, claims: Mapping[str, Any], issuer: Issuer) -> float | CredentialRefusal:
+    def _expiry(self, claims: Mapping[str, Any], issuer: Issuer) -> float | CredentialRefusal:
         """Expiry of a token that is valid now, in seconds since the epoch, including the leeway."""
         now, leeway = self._now(), issuer.leeway_seconds
-        ends, begins, issued = (time_of(claims.get(name)) for name in ("exp", "nbf", "iat"))
-        if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
+        expires_at, valid_from, issued_at = (time_of(claims.get(name)) for name in ("exp", "nbf", "iat"))
+        if expires_at is None or (valid_from is None and "nbf" in claims) or (issued_at is None and "iat" in claims):
             return UNREADABLE
-        if ends + leeway <= now:
+        if expires_at + leeway <= now:
             return EXPIRED
-        if max(begins or 0, issued or 0) - leeway > now:
+        if max(valid_from or 0, issued_at or 0) - leeway > now:
             return NOT_YET
-        return ends + leeway
+        return expires_at + leeway
 
     def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
         audiences = [audience] if isinstance(audience, str) else audience

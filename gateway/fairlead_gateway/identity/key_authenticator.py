@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from fairlead_api.policies.subjects import API_KEYS, Key
 from fairlead_gateway.core.identity import Identity, Kind
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.key_format import PREFIX, KeyDocument, KeyMaker, KeyRecord, digest, id_of
 from fairlead_gateway.identity.names import Issuers, keys_of_names
 from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
@@ -55,10 +55,10 @@ class ApiKeys:
         self._issuers = issuers
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
-        self._revocations: Revoked | None = None
+        self._revoke_identities: Revoke | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return token.startswith(PREFIX)
 
     def check(self, token: str) -> Verdict | None:
@@ -69,14 +69,14 @@ class ApiKeys:
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
         if record.maker is not None:
-            return self._check_made(record, record.maker)
+            return self._check_created_key(record, record.maker)
         return Identity(
             kind=self.kind,
             principal=f"key:{record.agent}",
             agent=record.agent,
             groups=frozenset(record.groups),
             issuers=(API_KEYS,),
-            doubtful=self._issuers.of_api_key(record.groups),
+            doubtful=self._issuers.ambiguous_names_of_api_key(record.groups),
             credential=record.id,
             expires_at=record.expires_at,
         )
@@ -86,20 +86,20 @@ class ApiKeys:
         """Whether every source has delivered its document."""
         return len(self._documents) == len(self._sources)
 
-    def _check_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
+    def _check_created_key(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
         """Verdict on a key that a principal created for itself: the identity of that principal. If the key was created
         with another API key, it is accepted only while the other API key is valid.
         """
         agent = record.agent or None
         if maker.kind == "jwt":
-            doubtful = self._issuers.of_token(agent, record.groups)
+            doubtful = self._issuers.ambiguous_names_of_token(agent, record.groups)
         else:
             parent = self._records.get(maker.credential)
             if parent is None:
                 return UNKNOWN_KEY if self._all_read else UNAVAILABLE
             if parent.maker is not None or not _has_same_names(parent, record) or parent.expires_at <= self._now():
                 return UNKNOWN_KEY
-            doubtful = self._issuers.of_api_key(record.groups)
+            doubtful = self._issuers.ambiguous_names_of_api_key(record.groups)
         return Identity(
             kind=self.kind,
             principal=maker.principal,
@@ -121,12 +121,12 @@ class ApiKeys:
     async def look_up(self, token: str) -> Verdict:
         return self.check(token) or UNKNOWN_KEY
 
-    def carries(self, name: Key) -> bool:
+    def has_name(self, name: Key) -> bool:
         """Whether any API key has that agent or group. True for all names until every source was read."""
         return name in self._names or not self._all_read
 
-    async def start(self, revoked: Revoked) -> None:
-        self._revocations = revoked
+    async def start(self, revoke: Revoke) -> None:
+        self._revoke_identities = revoke
         for source in self._sources:
             work = source.run(partial(self.take_document, source.name))
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
@@ -136,15 +136,15 @@ class ApiKeys:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _revoke(self, concerns: Callable[[Identity], bool]) -> None:
-        if self._revocations is not None:
-            self._revocations(concerns)
+    def _revoke(self, predicate: Callable[[Identity], bool]) -> None:
+        if self._revoke_identities is not None:
+            self._revoke_identities(predicate)
 
     def take_document(self, name: str, document: KeyDocument) -> None:
         """Replace the document of the source called `name`, and revoke keys that were deleted or changed."""
         if self._documents.get(name) == document:
             return
-        previous, names, complete = self._records, self._names, self._all_read
+        previous, names, were_all_read = self._records, self._names, self._all_read
         self._documents[name] = document
         records: dict[str, KeyRecord] = {}
         for source in self._sources:
@@ -166,13 +166,19 @@ class ApiKeys:
         counts = len(document.keys), len(records), len(revoked_ids)
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, *counts)
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in revoked_ids)
-        moved = names ^ self._names
-        if moved or not complete:  # names without an issuer now belong to API keys, or no longer do (`names`)
-            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has_any_name(identity, moved)))
+        changed_names = names ^ self._names
+        if (
+            changed_names or not were_all_read
+        ):  # names without an issuer now belong to API keys, or no longer do (`names`)
+            self._revoke(
+                lambda identity: (
+                    _is_of_token(identity) and (not were_all_read or _has_any_name(identity, changed_names))
+                )
+            )
 
 
 def _has_same_names(parent: KeyRecord, created: KeyRecord) -> bool:
-    """Whether a key still has the agent and groups of a key that was created with it."""
+    """Whether a key has the same agent and groups as a key that was created with it."""
     return parent.agent == created.agent and frozenset(parent.groups) == frozenset(created.groups)
 
 

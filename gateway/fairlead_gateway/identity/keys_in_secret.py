@@ -87,8 +87,8 @@ class SecretKeyStore:
         return document, metadata["resourceVersion"]
 
     def _unwritable(self, error: Exception) -> KeysUnwritable:
-        why = str(error) or "the API server does not respond"
-        return KeysUnwritable(f"the API keys in Secret {self._secret} cannot be read or written: {why}")
+        reason = str(error) or "the API server does not respond"
+        return KeysUnwritable(f"the API keys in Secret {self._secret} cannot be read or written: {reason}")
 
 
 class _KeyStore:

@@ -20,12 +20,12 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.grants.private_files import replace_whole
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
-MOST_CLAIMS: Final = 4096
-"""Most bytes of the creator's claims, as JSON, in the record of a key."""
-MOST_BYTES: Final = 512 << 10
+MAX_CLAIM_BYTES: Final = 4096
+"""Maximum number of bytes of the creator's claims, as JSON, in the record of a key."""
+MAX_BYTES: Final = 512 << 10
 """Maximum number of bytes of all created keys, because a Secret is limited to 1 MiB."""
-MOST_NAME: Final = 64
-"""Most characters of a key's name."""
+MAX_NAME_CHARACTERS: Final = 64
+"""Maximum number of characters of a key's name."""
 EVERYBODY: Final = "*"
 """In a list of groups, stands for every principal with a credential."""
 Change = Callable[[KeyDocument], KeyDocument]
@@ -61,7 +61,7 @@ class FileKeyStore:
     def __init__(self, path: Path, deliver: Callable[[KeyDocument], None]) -> None:
         self._path = path
         self._deliver = deliver
-        self._writing = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     async def load(self) -> KeyDocument:
         """Implements KeyStore."""
@@ -69,7 +69,7 @@ class FileKeyStore:
 
     async def change(self, change: Change) -> None:
         """Implements KeyStore."""
-        async with self._writing:
+        async with self._write_lock:
             document = change(await self.load())
             await asyncio.to_thread(self._write, document)
             self._deliver(document)
@@ -117,27 +117,29 @@ class MadeKeys:
         token for one path may not create keys. A key outlives sign-ins, so a token that the gateway issued may not
         create keys either.
         """
-        unfit = identity.is_created_key or identity.resource or identity.issued_here
-        if unfit or identity.kind not in ("apiKey", "jwt"):
+        is_restricted = identity.is_created_key or identity.resource or identity.issued_here
+        if is_restricted or identity.kind not in ("apiKey", "jwt"):
             return False
-        certain = (key for key in subjects if key not in identity.doubtful)
-        return self._everybody or not self._makers.isdisjoint(certain)
+        unambiguous_names = (key for key in subjects if key not in identity.doubtful)
+        return self._everybody or not self._makers.isdisjoint(unambiguous_names)
 
     async def make(self, identity: Identity, name: str, days: int) -> tuple[str, KeyRecord]:
         """Create a key for the principal; returns the key, which is shown once, and its record. Raises KeysRefused,
         KeysUnwritable.
         """
         name = name.strip()
-        if not name or len(name) > MOST_NAME or not name.isprintable():
-            raise KeysRefused(f"a key needs a name of at most {MOST_NAME} printable characters")
+        if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
+            raise KeysRefused(f"a key needs a name of at most {MAX_NAME_CHARACTERS} printable characters")
         if not 1 <= days <= self.days:
             raise KeysRefused(f"the lifetime of a key must be 1 to {self.days} days")
         claims = msgspec.json.encode(dict(identity.claims))
-        if len(claims) > MOST_CLAIMS:
-            raise KeysRefused(f"your token has more than {MOST_CLAIMS} bytes of claims: ask an administrator for a key")
+        if len(claims) > MAX_CLAIM_BYTES:
+            raise KeysRefused(
+                f"your token has more than {MAX_CLAIM_BYTES} bytes of claims: ask an administrator for a key"
+            )
         now = self._now()
-        ends = now + timedelta(days=days)
-        key, record = new_key(identity.agent or "", sorted(identity.groups), now=now, expires=ends)
+        expires = now + timedelta(days=days)
+        key, record = new_key(identity.agent or "", sorted(identity.groups), now=now, expires=expires)
         maker = KeyMaker(
             principal=identity.principal,
             kind="jwt" if identity.kind == "jwt" else "apiKey",
@@ -150,13 +152,13 @@ class MadeKeys:
         record = msgspec.structs.replace(record, maker=maker)
 
         def add_record(document: KeyDocument) -> KeyDocument:
-            alive = [key for key in document.keys if key.expires_at > now.timestamp()]
-            if sum(_is_of(key, identity) for key in alive) >= self.each:
+            valid_keys = [key for key in document.keys if key.expires_at > now.timestamp()]
+            if sum(_is_of(key, identity) for key in valid_keys) >= self.each:
                 raise KeysRefused(f"you already have {self.each} keys, the most that you may have: revoke one of them")
-            changed = KeyDocument((*alive, record))
-            if len(encode_keys(changed.keys)) > MOST_BYTES:
+            new_document = KeyDocument((*valid_keys, record))
+            if len(encode_keys(new_document.keys)) > MAX_BYTES:
                 raise KeysRefused("the gateway cannot store more keys: ask an administrator to revoke some")
-            return changed
+            return new_document
 
         await self._store.change(add_record)
         return key, record

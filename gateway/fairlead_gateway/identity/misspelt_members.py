@@ -16,13 +16,13 @@ def advice_for(error: msgspec.ValidationError, objects: Mapping[str, type[msgspe
     """Advice about an unknown member, as the end of a sentence; empty for other errors. `objects` are the structs of
     the file's objects, by path, such as `authorizationServer.providers`.
     """
-    unknown = _UNKNOWN.search(str(error))
-    if unknown is None:
+    match = _UNKNOWN.search(str(error))
+    if match is None:
         return ""
     members = {field.encode_name: path for path, struct in objects.items() for field in msgspec.structs.fields(struct)}
-    if (path := members.get(unknown[1])) is not None:
-        return f"; {unknown[1]} is a member of {path}: move it there"
+    if (path := members.get(match[1])) is not None:
+        return f"; {match[1]} is a member of {path}: move it there"
     import difflib  # only a mistake needs it
 
-    near = difflib.get_close_matches(unknown[1], members, n=1, cutoff=_SIMILAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    similar_names = difflib.get_close_matches(match[1], members, n=1, cutoff=_SIMILAR)
+    return f"; did you mean {similar_names[0]}?" if similar_names else ""

@@ -36,7 +36,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     """Whether API keys are accepted."""
     service_accounts: bool = False
     """Whether tokens of ServiceAccounts are accepted."""
-    carried: Callable[[Key], bool] = lambda key: False
+    is_name_of_key: Callable[[Key], bool] = lambda key: False
     """Returns whether any API key has the given agent or group."""
 
     @property
@@ -57,13 +57,13 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
             return (name,)
         return next((names for names in self.tokens if name in names), None)
 
-    def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
+    def ambiguous_names_of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
         """Agent and groups of a token that are ambiguous in a policy that names them without an issuer."""
         keys = keys_of_names(agent, groups)
-        ambiguous = {key for key in keys if self.has_several or self._is_reserved(key) or self.carried(key)}
+        ambiguous = {key for key in keys if self.has_several or self._is_reserved(key) or self.is_name_of_key(key)}
         return frozenset(ambiguous | {(CLAIM,)}) if self.has_several else frozenset(ambiguous)
 
-    def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
+    def ambiguous_names_of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
         """Groups of an API key that are ambiguous in a policy that names them without an issuer."""
         return frozenset(key for group in groups if self._is_reserved(key := (GROUP, group)))
 
@@ -73,11 +73,11 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         """
         keys = keys_of_names(agent, groups)
         if self.has_several:
-            free = {key for key in keys if not self._is_reserved(key) and not self.carried(key)}
-            return (), frozenset(free | {(CLAIM,)})
-        if self.api_keys and (not self.tokens or any(self.carried(key) for key in keys)):
-            return (API_KEYS,), self.of_api_key(groups)
-        return (self.tokens[0] if self.tokens else ()), self.of_token(agent, groups)
+            unreserved_names = {key for key in keys if not self._is_reserved(key) and not self.is_name_of_key(key)}
+            return (), frozenset(unreserved_names | {(CLAIM,)})
+        if self.api_keys and (not self.tokens or any(self.is_name_of_key(key) for key in keys)):
+            return (API_KEYS,), self.ambiguous_names_of_api_key(groups)
+        return (self.tokens[0] if self.tokens else ()), self.ambiguous_names_of_token(agent, groups)
 
     def groups(self, setting: str, texts: Iterable[str]) -> frozenset[Key]:
         """Parse the groups in a setting, each written `NAME` or `ISSUER#NAME`. Raises BadSetting for an ambiguous
@@ -98,7 +98,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
                 groups.add(key_of_name(GROUP, text))
         return frozenset(groups)
 
-    def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
+    def ambiguous_policies(self, policies: Iterable[Policy]) -> tuple[str, ...]:
         """`namespace/name` of the policies with an ambiguous subject, to which they grant nothing."""
         return tuple(
             f"{policy.namespace}/{policy.name}"
@@ -110,7 +110,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         if subject.issuer is not None or subject.kind not in (AGENT, GROUP, CLAIM):
             return False
         key = key_of_name(subject.kind, subject.name or "")
-        return subject.kind == CLAIM or not (self._is_reserved(key) or self.carried(key))
+        return subject.kind == CLAIM or not (self._is_reserved(key) or self.is_name_of_key(key))
 
     def _is_reserved(self, key: Key) -> bool:
         return self.service_accounts and key[0] == GROUP and key[1].startswith(SYSTEM)

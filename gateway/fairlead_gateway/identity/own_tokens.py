@@ -17,7 +17,7 @@ from joserfc.jwk import Key
 from joserfc.jws import JWSRegistry
 
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.issuers_file import Issuer
 from fairlead_gateway.identity.jwt_authenticator import (
     BAD_SIGNATURE,
@@ -37,7 +37,7 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.request_authentication import PLAIN_PATH
 from fairlead_gateway.identity.token_identity import (
-    lacks_scopes,
+    scope_refusal,
     service_account_identity,
     token_identity,
     words_of,
@@ -61,7 +61,7 @@ WORKLOAD_CLAIM: Final = "fairlead_workload"
 SKEW_SECONDS: Final = 30.0
 """Tolerated difference between the clocks of two replicas."""
 MAX_SECONDS: Final = 600.0
-"""Longest lifetime of a token."""
+"""Maximum lifetime of a token, in seconds."""
 MAX_ENDED: Final = 65_536
 """Maximum number of ended sessions that are remembered, each until all of its tokens have expired. If there are more,
 the oldest is forgotten, and all tokens that are as old as its tokens are rejected; clients then refresh them.
@@ -129,13 +129,13 @@ class OwnTokens:
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
-        self._revocations: Revoked | None = None
+        self._revoke: Revoke | None = None
         self._ended_sessions: dict[str, float] = {}
         """By ended session: when its last token expires, in seconds since the epoch; the earliest first."""
         self._issued_after = float("-inf")
         """Tokens of sessions that were issued before this time are rejected. In seconds since the epoch."""
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         parts = token.split(".")
         if len(parts) != 3 or len(token) > MAX_TOKEN:
             return False
@@ -177,11 +177,11 @@ class OwnTokens:
 
     async def look_up(self, token: str) -> Verdict:
         """Check a token whose key is unknown, after the keys were read again."""
-        certain = await self._keys.refetch()
-        return self.check(token) or (UNKNOWN_SIGNER if certain else UNAVAILABLE)
+        keys_are_known = await self._keys.refetch()
+        return self.check(token) or (UNKNOWN_SIGNER if keys_are_known else UNAVAILABLE)
 
-    async def start(self, revoked: Revoked) -> None:
-        self._revocations = revoked
+    async def start(self, revoke: Revoke) -> None:
+        self._revoke = revoke
 
     async def aclose(self) -> None:
         pass
@@ -197,19 +197,19 @@ class OwnTokens:
                 self._issued_after = max(self._issued_after, self._ended_sessions[earliest] - MAX_SECONDS)
             del self._ended_sessions[earliest]
         self._ended_sessions[session] = now + MAX_SECONDS + SKEW_SECONDS
-        if self._revocations is not None:
+        if self._revoke is not None:
             credential = self._credential(session)
-            self._revocations(lambda identity: identity.credential == credential)
+            self._revoke(lambda identity: identity.credential == credential)
 
     def _check_claims(self, claims: Mapping[str, Any]) -> Verdict:
         """Check the claims of a token whose signature is valid."""
         now = self._now()
-        ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))
-        if ends is None or issued is None:
+        expires_at, issued_at = time_of(claims.get("exp")), time_of(claims.get("iat"))
+        if expires_at is None or issued_at is None:
             return UNREADABLE
-        if ends <= now:
+        if expires_at <= now:
             return EXPIRED
-        if issued - SKEW_SECONDS > now:
+        if issued_at - SKEW_SECONDS > now:
             return NOT_YET
         if claims.get("iss") != self._address:
             return OTHER_ISSUER
@@ -217,11 +217,11 @@ class OwnTokens:
         if resource is None:
             return OTHER_AUDIENCE
         if WORKLOAD_CLAIM in claims:
-            return self._workload(claims[WORKLOAD_CLAIM], resource, ends)
+            return self._workload(claims[WORKLOAD_CLAIM], resource, expires_at)
         session, agent, person = claims.get(SESSION_CLAIM, ""), claims.get(AGENT_CLAIM), claims.get(PERSON_CLAIM)
         if not isinstance(session, str) or not isinstance(agent, str | None) or not isinstance(person, dict):
             return UNREADABLE
-        if session in self._ended_sessions or (session and issued <= self._issued_after):
+        if session in self._ended_sessions or (session and issued_at <= self._issued_after):
             return ENDED
         issuer = self._issuers.get(str(person.get("iss")))
         if issuer is None:
@@ -229,21 +229,21 @@ class OwnTokens:
         if not isinstance(person.get("sub"), str) or not person["sub"]:
             return NOBODY
         scopes = frozenset(words_of(claims.get("scope")))
-        return lacks_scopes(scopes, self._scopes) or token_identity(
+        return scope_refusal(scopes, self._scopes) or token_identity(
             person,
             issuer,
             self._issuer_names,
             agent=agent or None,
             scopes=scopes,
             credential=self._credential(session),
-            expires_at=ends,
+            expires_at=expires_at,
             resource=resource,
             issued_here=True,
             of_anybody=agent is None or claims.get(ANYBODY_CLAIM) is True,
             session=session,
         )
 
-    def _workload(self, member: Any, resource: str, ends: float) -> Verdict:
+    def _workload(self, member: Any, resource: str, expires_at: float) -> Verdict:
         """Identity of a ServiceAccount; equal to the identity of the ServiceAccount's own token."""
         if not self._workloads:
             return invalid_token("the gateway does not exchange tokens of ServiceAccounts any more")
@@ -252,7 +252,7 @@ class OwnTokens:
         except msgspec.ValidationError:
             return UNREADABLE
         account = ServiceAccount(workload.namespace, workload.name)
-        identity = service_account_identity(account, workload.groups, workload.uid, ends)
+        identity = service_account_identity(account, workload.groups, workload.uid, expires_at)
         return msgspec.structs.replace(identity, resource=resource, issued_here=True)
 
     def _path(self, audience: Any) -> str | None:

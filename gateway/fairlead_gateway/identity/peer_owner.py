@@ -55,7 +55,7 @@ def is_by_owner(peer: Address, local: Address) -> bool:
 def peer_owner(peer: Address, local: Address) -> int | None:
     """User id of the process at the other end of a TCP connection of this machine, from the addresses of both ends.
 
-    NOBODY if there is no such process any more; None where the system does not tell.
+    NOBODY if there is no such process any more; None if the operating system does not report it.
     """
     try:
         return _owner_of(peer, local)
@@ -72,8 +72,8 @@ def _owner_of(peer: Address, local: Address) -> int:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(_SECONDS)
         for family in families:  # a process may connect to an IPv4 address by an IPv6 socket
-            places = [each.packed if family == socket.AF_INET else _mapped(each.packed) for each in ends]
-            sockid = _ENDS.pack(peer[1], local[1], *places) + _COOKIE.pack(0, _ANY_COOKIE, _ANY_COOKIE)
+            addresses = [each.packed if family == socket.AF_INET else _mapped(each.packed) for each in ends]
+            sockid = _ENDS.pack(peer[1], local[1], *addresses) + _COOKIE.pack(0, _ANY_COOKIE, _ANY_COOKIE)
             request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES) + sockid
             size = _HEADER.size + len(request)
             kernel.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0) + request)

@@ -36,16 +36,18 @@ log = logging.getLogger(__name__)
 CACHE_ENTRIES: Final = 8192
 """Credentials per generation of the cache. There are two generations, so between one and two times as many are
 cached."""
-KEPT_BYTES: Final = 16 << 20
+CACHE_BYTES: Final = 16 << 20
 """Bytes of credentials per generation of the cache."""
-REFUSED_SECONDS: Final = 5.0
+REFUSAL_SECONDS: Final = 5.0
 """Seconds for which a rejection is cached, so that repeated attempts are cheap."""
-MAX_REFUSED: Final = 1024
-"""Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
-LOOKING: Final = 32
-"""Most look-ups of credentials that run at once."""
-WAITING: Final = 512
-"""Most look-ups that run or wait; further requests are rejected."""
+MAX_REFUSALS: Final = 1024
+"""Maximum number of cached rejections. They have a cache of their own, so that invalid credentials never displace valid
+ones.
+"""
+MAX_LOOK_UPS: Final = 32
+"""Maximum number of look-ups of credentials that run at once."""
+MAX_PENDING: Final = 512
+"""Maximum number of look-ups that run or wait; further requests are rejected."""
 LOOK_UP_SECONDS: Final = 10.0
 MAX_TOKEN: Final = 16 << 10
 """Characters; longer credentials are rejected without decoding."""
@@ -93,12 +95,12 @@ class Identities:
         self._young_bytes = 0
         self._old_entries: dict[bytes | None, _Entry] = {}
         self._refusals: dict[bytes, tuple[CredentialRefusal, float]] = {}
-        self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
-        self._slots = asyncio.Semaphore(LOOKING)
+        self._pending_tasks: dict[bytes, asyncio.Task[Verdict]] = {}
+        self._slots = asyncio.Semaphore(MAX_LOOK_UPS)
         self._keeps_tokens = False
         self._subject_tokens: weakref.WeakSet[SubjectToken] = weakref.WeakSet()
         """Raw tokens of identities; empty unless `keep_tokens` was called."""
-        self._holders: dict[object, tuple[Identity, Callable[[], None]]] = {}
+        self._watchers: dict[object, tuple[Identity, Callable[[], None]]] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Number of verdicts by kind of credential and outcome (`accepted`, `refused`, `unavailable`). Cached verdicts
         are not counted again.
@@ -120,36 +122,36 @@ class Identities:
             return cached
         if authorization is None:
             return NO_CREDENTIAL
-        older = self._recall_older(authorization)
-        if older is not None:
-            return older
+        older_verdict = self._recall_older(authorization)
+        if older_verdict is not None:
+            return older_verdict
         match = _BEARER.fullmatch(authorization)
         if match is None or len(authorization) > MAX_TOKEN:
             self.outcomes["none", "refused"] += 1
             return MALFORMED
         token = match.group(1).decode()
         for authenticator in self._authenticators:
-            if authenticator.wants(token):
+            if authenticator.recognizes(token):
                 return await self._verdict(authorization, token, authenticator)
         self.outcomes["none", "refused"] += 1
         return UNKNOWN_TOKEN
 
-    def hold(self, identity: Identity, end: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, identity: Identity, end: Callable[[], None]) -> Callable[[], None]:
         """Call `end` once when the identity is revoked or its credential expires, unless the returned function is
         called first.
         """
         if identity.kind == "anonymous":
             return _nothing
-        holder = object()
-        self._holders[holder] = identity, end
+        watcher = object()
+        self._watchers[watcher] = identity, end
 
         def release() -> None:
-            self._holders.pop(holder, None)
+            self._watchers.pop(watcher, None)
 
         return release
 
     def revoke(self, concerns: Callable[[Identity], bool]) -> None:
-        """Remove matching identities from the cache and call the callbacks of `hold` for them."""
+        """Remove matching identities from the cache and call the callbacks of `watch` for them."""
         for entries in (self._young_entries, self._old_entries):
             for key in [key for key, (identity, _) in entries.items() if concerns(identity)]:
                 del entries[key]
@@ -157,17 +159,19 @@ class Identities:
         self._end(concerns)
 
     def sweep(self) -> None:
-        """Call the callbacks of `hold` for expired credentials. It has to be called about once per second."""
-        if self._holders:
+        """Call the callbacks of `watch` for expired credentials. It has to be called about once per second."""
+        if self._watchers:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
-    def keep_tokens(self, needed: bool) -> None:
-        """Store the raw token of each JWT with its identity, because a server needs it; if not `needed`, drop them."""
-        if needed == self._keeps_tokens:
+    def keep_tokens(self, are_needed: bool) -> None:
+        """Store the raw token of each JWT with its identity, because a server needs it. Without `are_needed`, drop the
+        stored tokens.
+        """
+        if are_needed == self._keeps_tokens:
             return
-        self._keeps_tokens = needed
-        if not needed:
+        self._keeps_tokens = are_needed
+        if not are_needed:
             for token in self._subject_tokens:
                 token.drop()
             return
@@ -175,7 +179,7 @@ class Identities:
             for authorization, (identity, _) in entries.items():
                 match = None if authorization is None else _BEARER.fullmatch(authorization)
                 if match is not None:
-                    self._keep_token(identity, match.group(1).decode())
+                    self._store_token(identity, match.group(1).decode())
 
     async def start(self) -> None:
         """Start all authenticators."""
@@ -184,7 +188,7 @@ class Identities:
 
     async def aclose(self) -> None:
         """Cancel all look-ups and close the authenticators."""
-        tasks = [*self._pending.values()]
+        tasks = [*self._pending_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -195,15 +199,15 @@ class Identities:
         verdict = authenticator.check(token)
         if verdict is not None:
             return self._store_verdict(authorization, token, authenticator, verdict)
-        task = self._pending.get(authorization)
+        task = self._pending_tasks.get(authorization)
         if task is None:
-            if len(self._pending) >= WAITING:
+            if len(self._pending_tasks) >= MAX_PENDING:
                 self.outcomes[authenticator.kind, "unavailable"] += 1
                 return BUSY
             work = self._look_up(authorization, token, authenticator)
             task = asyncio.get_running_loop().create_task(work, name=f"look up a credential ({authenticator.kind})")
-            self._pending[authorization] = task
-            task.add_done_callback(lambda _: self._pending.pop(authorization, None))
+            self._pending_tasks[authorization] = task
+            task.add_done_callback(lambda _: self._pending_tasks.pop(authorization, None))
         return await asyncio.shield(task)
 
     async def _look_up(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
@@ -223,19 +227,19 @@ class Identities:
         now = self._now()
         if isinstance(verdict, Identity):
             if self._keeps_tokens:
-                self._keep_token(verdict, token)
+                self._store_token(verdict, token)
             self.outcomes[authenticator.kind, "accepted"] += 1
             self._remember(authorization, verdict, min(verdict.expires_at, now + authenticator.cache_seconds))
         elif verdict.status == UNAVAILABLE.status:
             self.outcomes[authenticator.kind, "unavailable"] += 1
         else:
             self.outcomes[authenticator.kind, "refused"] += 1
-            if len(self._refusals) >= MAX_REFUSED:
+            if len(self._refusals) >= MAX_REFUSALS:
                 self._refusals.clear()
-            self._refusals[_digest(authorization)] = verdict, now + REFUSED_SECONDS
+            self._refusals[_digest(authorization)] = verdict, now + REFUSAL_SECONDS
         return verdict
 
-    def _keep_token(self, identity: Identity, token: str) -> None:
+    def _store_token(self, identity: Identity, token: str) -> None:
         """Store the raw token of an identity, if the token is a JWT of an issuer. Tokens of ServiceAccounts are stored
         too, because an authorization server may trust the cluster's issuer. The gateway's own tokens are not stored,
         because they are valid only at this gateway.
@@ -247,17 +251,17 @@ class Identities:
         msgspec.structs.force_setattr(identity, "subject_token", subject_token)
         self._subject_tokens.add(subject_token)
 
-    def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young_entries) >= self._max_entries or self._young_bytes >= KEPT_BYTES:
+    def _remember(self, authorization: bytes, identity: Identity, expires_at: float) -> None:
+        if len(self._young_entries) >= self._max_entries or self._young_bytes >= CACHE_BYTES:
             self._old_entries, self._young_entries, self._young_bytes = self._young_entries, {}, 0
         self._young_bytes += 0 if authorization in self._young_entries else len(authorization)
-        self._young_entries[authorization] = identity, until
+        self._young_entries[authorization] = identity, expires_at
 
     def _recall_older(self, authorization: bytes) -> Verdict | None:
         """Cached verdict that `recall` does not find: a rejection, or an identity of the older generation."""
-        refused = self._refusals.get(_digest(authorization))
-        if refused is not None and refused[1] > self._now():
-            return refused[0]
+        refusal = self._refusals.get(_digest(authorization))
+        if refusal is not None and refusal[1] > self._now():
+            return refusal[0]
         entry = self._old_entries.pop(authorization, None)
         if entry is None or entry[1] <= self._now():
             return None
@@ -265,8 +269,8 @@ class Identities:
         return entry[0]
 
     def _end(self, concerns: Callable[[Identity], bool]) -> None:
-        for holder, (identity, end) in [*self._holders.items()]:
-            if concerns(identity) and self._holders.pop(holder, None) is not None:
+        for watcher, (identity, end) in [*self._watchers.items()]:
+            if concerns(identity) and self._watchers.pop(watcher, None) is not None:
                 end()
 
 

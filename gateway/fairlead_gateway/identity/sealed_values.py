@@ -36,7 +36,7 @@ class ValueSealer:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        self._invalid = InvalidTag
+        self._invalid_tag_error = InvalidTag
         derived = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=use).digest()
         self._cipher = AESGCM(derived)
         self.key_id = hashlib.blake2b(derived, digest_size=4).hexdigest()
@@ -48,8 +48,8 @@ class ValueSealer:
         Raises ValueTooLong.
         """
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, msgspec.json.encode(content), purpose.encode())
-        value = base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode()
+        ciphertext = self._cipher.encrypt(nonce, msgspec.json.encode(content), purpose.encode())
+        value = base64.urlsafe_b64encode(nonce + ciphertext).rstrip(b"=").decode()
         if len(value) > MAX_SEALED:
             raise ValueTooLong
         return value
@@ -61,5 +61,5 @@ class ValueSealer:
         try:
             data = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
             return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], purpose.encode())
-        except (binascii.Error, self._invalid, ValueError):
+        except (binascii.Error, self._invalid_tag_error, ValueError):
             return None

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_gateway.core.identity import Kind, ServiceAccount
 from fairlead_gateway.identity.audiences import is_among, spellings
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.jwt_authenticator import MAX_TOKEN, json_of
 from fairlead_gateway.identity.refusal import UNAVAILABLE, CredentialRefusal
 from fairlead_gateway.identity.token_identity import service_account_identity
@@ -55,7 +55,7 @@ class ServiceAccountTokens:
         self._audiences = tuple(audiences)
         self.cache_seconds = seconds
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         """Whether the token is a JWT whose subject is a ServiceAccount. The claim `iss` is not checked here, because
         only the API server knows its issuer name.
         """
@@ -75,8 +75,8 @@ class ServiceAccountTokens:
         if not review.authenticated:
             return REFUSED
         parts = review.user.username.removeprefix(_USER).split(":")
-        accepted = is_among(review.audiences, self._audiences)
-        if not accepted or not review.user.username.startswith(_USER) or len(parts) != 2:
+        is_accepted = is_among(review.audiences, self._audiences)
+        if not is_accepted or not review.user.username.startswith(_USER) or len(parts) != 2:
             return OTHERS
         expires = (_claims(token) or {}).get("exp")
         return service_account_identity(
@@ -86,7 +86,7 @@ class ServiceAccountTokens:
             float(expires) if isinstance(expires, int) else float("inf"),
         )
 
-    async def start(self, revoked: Revoked) -> None:
+    async def start(self, revoke: Revoke) -> None:
         pass
 
     async def aclose(self) -> None:

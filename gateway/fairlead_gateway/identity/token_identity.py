@@ -42,7 +42,7 @@ def token_identity(
         agent=agent,
         groups=groups,
         issuers=issuer.names,
-        doubtful=issuer_names.of_token(agent, groups),
+        doubtful=issuer_names.ambiguous_names_of_token(agent, groups),
         scopes=scopes,
         claims=claims,
         credential=credential,
@@ -81,12 +81,12 @@ def _person(issuer: str, subject: str) -> str:
     return f"jwt:{issuer}#{quote(subject, safe='')}"
 
 
-def lacks_scopes(scopes: Collection[str], required: Sequence[str]) -> CredentialRefusal | None:
+def scope_refusal(scopes: Collection[str], required: Sequence[str]) -> CredentialRefusal | None:
     """Rejection of a token without all required scopes; None if it has them."""
-    missing = [scope for scope in required if scope not in scopes]
-    if not missing:
+    missing_scopes = [scope for scope in required if scope not in scopes]
+    if not missing_scopes:
         return None
-    return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
+    return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing_scopes)}", "insufficient_scope")
 
 
 def words_of(value: Any, *, whole: bool = False) -> list[str]:

@@ -100,7 +100,7 @@ class ArrivingAnswer:
         self._source.resume_reading()
 
 
-class Holding:
+class HeldResponses:
     """Complete responses that are buffered until the other responses of their request are complete. It is a context
     manager that releases their bytes at the end.
     """
@@ -112,7 +112,7 @@ class Holding:
         self._agent = agent
         self._size = 0
 
-    def keep(self, size: int) -> bool:
+    def add(self, size: int) -> bool:
         """Count a response of `size` bytes. Returns False if the budget has no room, and the response has to be
         dropped."""
         if not self._buffers.hold(self._agent, size):
@@ -135,11 +135,11 @@ class AnswerBuffers:
     def __init__(self, max_bytes: int = 0, max_bytes_each: int = 0) -> None:
         self.whole = Budget(max_bytes)
         self._max_bytes_each = max_bytes_each
-        self._each: dict[str, Budget] = {}
+        self._budgets: dict[str, Budget] = {}
         self._paused_answers: dict[ArrivingAnswer, None] = {}
         """Paused responses in the order in which they were paused."""
-        self._full: set[str] = set()
-        self.pressed = False
+        self._full_agents: set[str] = set()
+        self.refuses_requests = False
         """Whether requests of at least one agent are refused. While this is False, `refusal` need not be called."""
         self.refused = {"gateway": 0, "agent": 0}
         """Number of requests refused so far, by the budget that was exhausted."""
@@ -152,7 +152,7 @@ class AnswerBuffers:
     @property
     def agents(self) -> int:
         """Number of agents with buffered bytes."""
-        return len(self._each)
+        return len(self._budgets)
 
     def refusal(self, agent: str) -> tuple[int, str] | None:
         """HTTP status and message with which a new request of `agent` is refused; None if it is accepted."""
@@ -162,9 +162,9 @@ class AnswerBuffers:
                 f"{self.whole.arriving + self.whole.unread} bytes of responses are in transit or not read by clients, "
                 "which is the maximum that the gateway buffers; try again later"
             )
-        if agent in self._full:
+        if agent in self._full_agents:
             self.refused["agent"] += 1
-            budget = self._each[agent]
+            budget = self._budgets[agent]
             return 429, (
                 f"{budget.arriving + budget.unread} bytes of your responses are in transit or not read, which is the "
                 "maximum that the gateway buffers for one agent; read them first"
@@ -178,17 +178,17 @@ class AnswerBuffers:
         self.whole.readers += 1
         return arrival
 
-    def holding(self, agent: str) -> Holding:
-        return Holding(self, agent)
+    def hold_responses(self, agent: str) -> HeldResponses:
+        return HeldResponses(self, agent)
 
     def add_unread(self, agent: str, change: int) -> None:
         """Add `change`, which may be negative, to the number of bytes that clients of `agent` have not read."""
         budget = self._budget_of(agent)
         budget.unread += change
         self.whole.unread += change
-        self._settle(agent, budget, less=change < 0)
+        self._apply(agent, budget, is_smaller=change < 0)
 
-    # Methods for `ArrivingAnswer` and `Holding`
+    # Methods for `ArrivingAnswer` and `HeldResponses`
 
     def count_growth(self, arrival: ArrivingAnswer, size: int) -> None:
         budget = arrival.budget
@@ -214,7 +214,7 @@ class AnswerBuffers:
         if fits:
             budget.arriving += size
             self.whole.arriving += size
-        self._settle(agent, budget)
+        self._apply(agent, budget)
         return fits
 
     def release(self, agent: str, size: int) -> None:
@@ -222,31 +222,31 @@ class AnswerBuffers:
         budget = self._budget_of(agent)
         budget.arriving -= size
         self.whole.arriving -= size
-        self._settle(agent, budget, less=True)
+        self._apply(agent, budget, is_smaller=True)
 
     # Internals
 
     def _budget_of(self, agent: str) -> Budget:
-        budget = self._each.get(agent)
+        budget = self._budgets.get(agent)
         if budget is None:
-            budget = self._each[agent] = Budget(self._max_bytes_each)
+            budget = self._budgets[agent] = Budget(self._max_bytes_each)
         return budget
 
-    def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
-        """Apply a changed budget: decide whether new requests are refused. If the buffered bytes became `less`, resume
-        paused responses."""
+    def _apply(self, agent: str, budget: Budget, *, is_smaller: bool = False) -> None:
+        """Apply a changed budget: decide whether new requests are refused. If it became smaller, resume paused
+        responses."""
         self._update_paused(agent, budget)
-        if less and self._paused_answers:
+        if is_smaller and self._paused_answers:
             self._resume_paused()
         if budget.idle:
-            self._each.pop(agent, None)
+            self._budgets.pop(agent, None)
 
     def _update_paused(self, agent: str, budget: Budget) -> None:
         if budget.full:
-            self._full.add(agent)
+            self._full_agents.add(agent)
         else:
-            self._full.discard(agent)
-        self.pressed = bool(self._full) or self.whole.full
+            self._full_agents.discard(agent)
+        self.refuses_requests = bool(self._full_agents) or self.whole.full
 
     def _resume_paused(self) -> None:
         """Resume paused responses for which there is room again, in the order in which they were paused."""
@@ -257,8 +257,8 @@ class AnswerBuffers:
                 arrival.resume()
 
     def _may_read(self, arrival: ArrivingAnswer) -> bool:
-        counted = not arrival.paused
-        return all(budget.may_read(budget.readers - counted) for budget in (self.whole, arrival.budget))
+        is_counted = not arrival.paused
+        return all(budget.may_read(budget.readers - is_counted) for budget in (self.whole, arrival.budget))
 
     def _count(self, arrival: ArrivingAnswer, readers: int) -> None:
         arrival.budget.readers += readers

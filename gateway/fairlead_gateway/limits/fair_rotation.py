@@ -27,12 +27,12 @@ class FairTurns:
     """
 
     def __init__(self, slots: int, max_waiting: int, counts: ShareCounts | None = None) -> None:
-        self._free = slots
+        self._free_slots = slots
         self._max_waiting = max_waiting
         self._counts = counts or ShareCounts()
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
         self._patient: FairQueue[asyncio.Future[None]] = FairQueue()
-        self._patients_turn = False
+        self._patient_is_next = False
 
     @property
     def waiting(self) -> int:
@@ -42,8 +42,8 @@ class FairTurns:
     @contextlib.asynccontextmanager
     async def turn(self, *, patient: bool = False) -> AsyncIterator[None]:
         """Wait for a slot for the agent of the current task, and hold it in the context. Raises ShareTaken."""
-        if self._free and not self.waiting:
-            self._free -= 1
+        if self._free_slots and not self.waiting:
+            self._free_slots -= 1
         else:
             await self._wait_in(self._patient if patient else self._waiting)
         try:
@@ -68,22 +68,22 @@ class FairTurns:
         """Refuse the last piece of the agent with the most waiting pieces, and raise ShareTaken if that agent is
         `agent`.
         """
-        last = self._waiting.give_way(agent)
-        if last is None:
+        evicted_waiter = self._waiting.give_way(agent)
+        if evicted_waiter is None:
             self._counts.count("work", "agent")
             raise ShareTaken("agent", self._max_waiting)
         self._counts.count("work", "gave_way")
-        if not last.done():
-            last.set_exception(ShareTaken("agent", self._max_waiting))
+        if not evicted_waiter.done():
+            evicted_waiter.set_exception(ShareTaken("agent", self._max_waiting))
 
     def _pass_on(self) -> None:
         """Give a slot to the next waiting work, or free it."""
-        self._patients_turn = not self._patients_turn
-        queues = (self._patient, self._waiting) if self._patients_turn else (self._waiting, self._patient)
+        self._patient_is_next = not self._patient_is_next
+        queues = (self._patient, self._waiting) if self._patient_is_next else (self._waiting, self._patient)
         for queue in queues:
             while queue.ring:
                 waiter = queue.next()
                 if not waiter.done():  # a waiter that is done belongs to a task that was just cancelled
                     waiter.set_result(None)
                     return
-        self._free += 1
+        self._free_slots += 1

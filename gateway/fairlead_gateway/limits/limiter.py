@@ -24,7 +24,7 @@ MAX_AGENT_NAME: Final = 256
 MAX_ACCOUNTS: Final = 100_000
 """Maximum number of accounts in memory. If there are more, the least recently opened account is dropped, and its limits
 start from zero."""
-SWEPT: Final = 2
+SWEEP_COUNT: Final = 2
 """Number of accounts that are checked for idleness per new account, so that idle accounts are dropped as fast as new
 accounts are opened."""
 BUSY_SECONDS: Final = 1.0
@@ -41,7 +41,7 @@ _SUBJECTS: Final = {
 }
 
 
-class Limited(msgspec.Struct, frozen=True):
+class LimitRefusal(msgspec.Struct, frozen=True):
     """Refusal of a call or request beyond a limit. `retry_after` is in seconds; None if waiting does not help."""
 
     scope: str
@@ -77,11 +77,11 @@ class Account:
         per_minute = bound.calls_per_minute
         self.rate = Rate(per_minute, MINUTE, self._key, self._sharing) if per_minute else None
 
-    def enter(self, now: float) -> Limited | None:
-        """Count one call until `leave`; a `Limited` refuses the call."""
+    def enter(self, now: float) -> LimitRefusal | None:
+        """Count one call until `leave`; a `LimitRefusal` refuses the call."""
         limit = self.bound.concurrency
         if limit is not None and self.busy >= limit:
-            return Limited(
+            return LimitRefusal(
                 self._scope,
                 f"the limit of {limit} calls at once for {self._subject()} is reached: retry when one of them "
                 "has ended",
@@ -91,9 +91,11 @@ class Account:
         if rate is not None:
             wait = rate.take(now)
             if wait:
-                return self._too_fast(rate, wait)
+                return self._rate_refusal(rate, wait)
         elif self.bound.calls_per_minute == 0:
-            return Limited(self._scope, f"the limit of 0 calls a minute for {self._subject()} admits no call", None)
+            return LimitRefusal(
+                self._scope, f"the limit of 0 calls a minute for {self._subject()} admits no call", None
+            )
         self.busy += 1
         return None
 
@@ -106,17 +108,19 @@ class Account:
         if self.rate is not None:
             self.rate.give_back()
 
-    def idle(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Whether the account equals a new account, and may be dropped."""
         return not self.busy and (self.rate is None or not (self.rate.seconds_ahead(now) or self.rate.unsettled))
 
     def _subject(self) -> str:
         return _SUBJECTS[self._scope].format(self._namespace)
 
-    def _too_fast(self, rate: Rate, wait: float) -> Limited:
+    def _rate_refusal(self, rate: Rate, wait: float) -> LimitRefusal:
         if rate.blocked:
-            return Limited(self._scope, "the limits that replicas share in Redis cannot be read now: retry later", wait)
-        return Limited(
+            return LimitRefusal(
+                self._scope, "the limits that replicas share in Redis cannot be read now: retry later", wait
+            )
+        return LimitRefusal(
             self._scope,
             f"the limit of {rate.calls:g} calls a minute for {self._subject()} is reached: retry later",
             wait,
@@ -153,7 +157,7 @@ class Limiter:
 
     def admit(
         self, agent: str, quota: Quota | None = None, tool: str = "", caps: Caps | None = None
-    ) -> Lease | Limited:
+    ) -> Lease | LimitRefusal:
         """Count a call of `agent`. `quota` is the agent's quota from the policies of the server's namespace. `caps` are
         the limits of `tool` (`namespace/server/tool`) over all agents.
         """
@@ -163,11 +167,11 @@ class Limiter:
         now = self._clock()
         lease: list[Account] = []
         for account in self._accounts_of_call(agent, quota, tool, caps, now):
-            refused = account.enter(now)
-            if refused is not None:
-                for counted in lease:
-                    counted.undo()
-                return refused
+            refusal = account.enter(now)
+            if refusal is not None:
+                for entered_account in lease:
+                    entered_account.undo()
+                return refusal
             lease.append(account)
         return tuple(lease)
 
@@ -189,7 +193,7 @@ class Limiter:
         if account is None:
             _make_room(self._accounts, self._max_accounts, now)
             account = self._accounts[key] = Account(key, scope, namespace, bound, self._sharing)
-        elif account.bound is not bound and not _same(account.bound, bound):
+        elif account.bound is not bound and not _are_equal(account.bound, bound):
             account.bind(bound)
         return account
 
@@ -229,7 +233,7 @@ class DayAccount:
             self.unsettled += tokens
             self._settle_soon()
 
-    def idle(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Whether the account equals a new account, and may be dropped."""
         return not self.queued and self.day < int(now // DAY)
 
@@ -276,30 +280,30 @@ class TokenBudget:
         self._clock = clock
         self._sharing = sharing
 
-    def refusal(self) -> Limited | None:
+    def refusal(self) -> LimitRefusal | None:
         """Why no further request to a model is sent; None if a request may be sent. `retry_after` is the time until
         midnight UTC.
         """
         if not self._accounts:
             return None
         if self._sharing is not None and self._sharing.blocked:
-            return Limited(
+            return LimitRefusal(
                 AGENT, "the limits that replicas share in Redis cannot be read now: retry later", self._sharing.blocked
             )
         return self.reached_limit()
 
-    def reached_limit(self) -> Limited | None:
+    def reached_limit(self) -> LimitRefusal | None:
         """The limit that is used up according to this replica's data; None if no limit is used up."""
         now = self._clock()
         for account, limit, scope, policy in self._accounts:
             total = account.total(now)
             if total >= limit:
-                who = f"each agent that the policy {policy} applies to" if policy else "each agent"
+                agents = f"each agent that the policy {policy} applies to" if policy else "each agent"
                 message = (
-                    f"the limit of {limit:,} tokens of models a day for {who} is reached: {total:,} were used "
+                    f"the limit of {limit:,} tokens of models a day for {agents} is reached: {total:,} were used "
                     "since midnight UTC"
                 )
-                return Limited(scope, message, (account.day + 1) * DAY - now)
+                return LimitRefusal(scope, message, (account.day + 1) * DAY - now)
         return None
 
     def charge(self, tokens: int) -> None:
@@ -341,7 +345,7 @@ class TokenLimiter:
         for quota in quotas:
             if quota.tokens_per_day is not None:
                 account = self._account(f"policy:{quota.namespace}:{name}")
-                budgets.append((account, quota.tokens_per_day, POLICY, quota.by["tokens_per_day"]))
+                budgets.append((account, quota.tokens_per_day, POLICY, quota.policies["tokens_per_day"]))
         return TokenBudget(budgets, self._clock, self._sharing)
 
     def _account(self, key: str) -> DayAccount:
@@ -353,21 +357,21 @@ class TokenLimiter:
         return account
 
 
-Use = TypeVar("Use", Account, DayAccount)
+AccountT = TypeVar("AccountT", Account, DayAccount)
 NO_BUDGET: Final = TokenLimiter().budget("")
 """Budget of requests without a limit."""
 
 
-def _make_room(accounts: OrderedDict[str, Use], max_accounts: int, now: float) -> None:
+def _make_room(accounts: OrderedDict[str, AccountT], max_accounts: int, now: float) -> None:
     """Make room for one more account: of the oldest accounts, drop the idle ones, and move the busy ones to the end of
     the queue."""
-    for _ in range(min(SWEPT, len(accounts))):
+    for _ in range(min(SWEEP_COUNT, len(accounts))):
         key, account = accounts.popitem(last=False)
-        if not account.idle(now):
+        if not account.is_idle(now):
             accounts[key] = account
     while len(accounts) >= max_accounts:
         accounts.popitem(last=False)
 
 
-def _same(bound: Bound, other: Bound) -> bool:
+def _are_equal(bound: Bound, other: Bound) -> bool:
     return bound.calls_per_minute == other.calls_per_minute and bound.concurrency == other.concurrency

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.limits.limiter import DayAccount
 
 MINUTE: Final = 60.0
-_EXACT: Final = 1e-9
+_TOLERANCE: Final = 1e-9
 """Tolerance in seconds for rounding errors of floating-point sums."""
 
 
@@ -35,7 +35,7 @@ class Rate:
     calls of a period, but at least one call. Times are in seconds of any monotonic clock.
     """
 
-    __slots__ = ("_sharing", "_until", "calls", "name", "room", "step", "unsettled")
+    __slots__ = ("_sharing", "_spread_end", "calls", "name", "room", "step", "unsettled")
 
     def __init__(
         self, calls: float, seconds: float, name: str = "", sharing: Sharing | None = None, burst: int | None = None
@@ -54,7 +54,8 @@ class Rate:
         self.unsettled = 0
         """Number of calls that were admitted since the last synchronization."""
         self._sharing = sharing
-        self._until = 0.0
+        self._spread_end = 0.0
+        """Time up to which the admitted calls would reach if they were evenly spread."""
 
     @property
     def blocked(self) -> bool:
@@ -64,11 +65,11 @@ class Rate:
     def take(self, now: float) -> float:
         """Admit one call and return 0; if it cannot be admitted, return the seconds after which a call will be
         admitted."""
-        until = self._until
-        until = (until if until > now else now) + self.step
-        early = until - now - self.room
-        if early > _EXACT:
-            return early
+        spread_end = self._spread_end
+        spread_end = (spread_end if spread_end > now else now) + self.step
+        excess = spread_end - now - self.room
+        if excess > _TOLERANCE:
+            return excess
         sharing = self._sharing
         if sharing is not None:
             if sharing.blocked:
@@ -76,18 +77,18 @@ class Rate:
             if not self.unsettled:
                 sharing.dirty.append(self)
             self.unsettled += 1
-        self._until = until
+        self._spread_end = spread_end
         return 0.0
 
     def give_back(self) -> None:
         """Take back a call that was just admitted but will not be made."""
-        self._until -= self.step
+        self._spread_end -= self.step
         if self.unsettled:
             self.unsettled -= 1
 
     def seconds_ahead(self, now: float) -> float:
         """Seconds by which admitted calls are ahead of an even spread; 0 in the initial state."""
-        return max(0.0, self._until - now)
+        return max(0.0, self._spread_end - now)
 
     def to_settle(self, now: float) -> int:
         """Take the calls that are not synchronized yet; they then count as synchronized. The result is at most the
@@ -102,4 +103,4 @@ class Rate:
         """Set the common state of all replicas. `ahead` is the number of seconds by which their calls are ahead of an
         even spread, without the calls that this replica has admitted since `to_settle`.
         """
-        self._until = now + ahead + self.unsettled * self.step
+        self._spread_end = now + ahead + self.unsettled * self.step

@@ -34,15 +34,15 @@ BATCH: Final = 500
 SCRIPT: Final = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
-local told = {}
+local result = {}
 for i = 1, #KEYS do
   local ends = tonumber(redis.call('GET', KEYS[i]) or '0')
   if ends < now then ends = now end
   ends = ends + tonumber(ARGV[i])
   redis.call('SET', KEYS[i], string.format('%.6f', ends), 'PX', math.ceil((ends - now) * 1000) + 1)
-  told[i] = string.format('%.6f', ends - now)
+  result[i] = string.format('%.6f', ends - now)
 end
-return told
+return result
 """
 """KEYS: one per rate. ARGV: for each rate, the number of calls to add, times the seconds per call of the rate. Returns
 for each rate the seconds by which its calls are ahead of an even spread (`Rate.seconds_ahead`), by the clock of Redis.
@@ -50,20 +50,20 @@ for each rate the seconds by which its calls are ahead of an even spread (`Rate.
 
 
 DAY_SCRIPT: Final = """
-local told = {}
+local result = {}
 for i = 1, #KEYS do
   local total = tonumber(redis.call('GET', KEYS[i]) or '0')
   total = math.max(total, tonumber(ARGV[2 * i])) + tonumber(ARGV[2 * i + 1])
   if total > 0 then redis.call('SET', KEYS[i], string.format('%.0f', total), 'PX', ARGV[1]) end
-  told[i] = string.format('%.0f', total)
+  result[i] = string.format('%.0f', total)
 end
-return told
+return result
 """
 """KEYS: token accounts of a day. ARGV: lifetime in milliseconds; then for each account the tokens that the replica
 counts as spent, and the tokens to add. Returns the total of each account. If Redis has lost an account, the spent
 tokens restore it.
 """
-KEPT_MS: Final = int(DAY * 2000)
+ACCOUNT_LIFETIME_MS: Final = int(DAY * 2000)
 """Lifetime of token accounts in Redis: two days, so that they outlive their day on every replica's clock."""
 
 
@@ -80,25 +80,25 @@ class Settler:
     ) -> None:
         """Create the client; it connects at the first request. Raises BadUrl."""
         self._redis = connect(settings.url, timeout=settings.timeout)
-        self._where = host_of(settings.url)
+        self._host = host_of(settings.url)
         self._sharing = sharing
         self._interval = settings.settle_seconds
         self._timeout = settings.timeout
-        self._closed = settings.down == "closed"
+        self._refuses_when_down = settings.down == "closed"
         self._prefix = settings.prefix
         self._clock = clock
         self._script = self._redis.register_script(SCRIPT)
         self._day_script = self._redis.register_script(DAY_SCRIPT)
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self._asked_at = clock()
+        self._last_request_at = clock()
         self.up: bool | None = None
         """Whether the last request to Redis was successful; None before the first request."""
         self.settlements = 0
         self.failures = 0
 
     def start(self) -> None:
-        if self._closed:
+        if self._refuses_when_down:
             self._sharing.blocked = BLOCKED_SECONDS
         self._task = asyncio.get_running_loop().create_task(self._run(), name="settle limits")
 
@@ -125,7 +125,7 @@ class Settler:
             await asyncio.sleep(self._interval if self.up else min(PAUSE_SECONDS, self._timeout * 2))
             if self._sharing.dirty or self._sharing.days or not self.up:
                 await self.settle()
-            elif self._clock() - self._asked_at > PAUSE_SECONDS:
+            elif self._clock() - self._last_request_at > PAUSE_SECONDS:
                 await self._attempt(self._ping)
 
     async def _exchange(self, dirty: list[Rate], days: list[DayAccount]) -> None:
@@ -150,21 +150,21 @@ class Settler:
         and losing calls is better than counting them twice.
         """
         now = self._clock()
-        added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
+        seconds_by_rate = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
         async with asyncio.timeout(self._timeout):
             totals = await self._script(
-                keys=[self._key("rate", rate.name) for rate, _ in added],
-                args=[f"{seconds:.6f}" for _, seconds in added],
+                keys=[self._key("rate", rate.name) for rate, _ in seconds_by_rate],
+                args=[f"{seconds:.6f}" for _, seconds in seconds_by_rate],
             )
         now = self._clock()
-        for (rate, _), ahead in zip(added, totals, strict=True):
+        for (rate, _), ahead in zip(seconds_by_rate, totals, strict=True):
             rate.settle(float(ahead), now)
         self.settlements += 1
 
     async def _settle_days(self, accounts: Sequence[DayAccount]) -> None:
         """Synchronize token accounts; tokens count as synchronized even if Redis does not respond."""
         days = [account.day for account in accounts]
-        arguments: list[int] = [KEPT_MS]
+        arguments: list[int] = [ACCOUNT_LIFETIME_MS]
         for account in accounts:
             spent = account.spent
             arguments += [spent, account.to_settle()]
@@ -182,7 +182,7 @@ class Settler:
         return f"{{{self._prefix}}}:{kind}:{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
     async def _attempt(self, exchange: Callable[[], Awaitable[None]]) -> bool:
-        self._asked_at = self._clock()
+        self._last_request_at = self._clock()
         try:
             await exchange()
         except UNREACHABLE as error:
@@ -195,14 +195,14 @@ class Settler:
 
     def _record_outcome(self, error: Exception | None) -> None:
         was_up, self.up = self.up, error is None
-        if self._closed:
+        if self._refuses_when_down:
             self._sharing.blocked = 0.0 if self.up else BLOCKED_SECONDS
         if self.up and was_up is False:
-            log.warning("Redis at %s responds again: replicas share limits", self._where)
+            log.warning("Redis at %s responds again: replicas share limits", self._host)
         elif not self.up and was_up is not False:
-            each = "each replica counts only its own calls"
-            consequence = "calls with a shared limit are refused" if self._closed else each
-            log.warning("Redis at %s does not respond (%s): %s", self._where, type(error).__name__, consequence)
+            fallback = "each replica counts only its own calls"
+            consequence = "calls with a shared limit are refused" if self._refuses_when_down else fallback
+            log.warning("Redis at %s does not respond (%s): %s", self._host, type(error).__name__, consequence)
 
     async def _disconnect(self) -> None:
         """Close all connections: after a timeout, a connection may still receive the response to an older request."""

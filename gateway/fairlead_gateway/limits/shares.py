@@ -24,7 +24,7 @@ from fairlead_mcp.addresses import client_of
 Key = TypeVar("Key")
 Waiter = TypeVar("Waiter")
 """Hashable by identity."""
-QUARTER: Final = 4
+DEFAULT_PARTS: Final = 4
 """Number of equal parts of a resource, of which an agent's share is one by default."""
 MAX_ANSWERED: Final = 256
 """Maximum number of rejected connections that are open to get a response; further rejected connections are closed
@@ -50,7 +50,7 @@ class Shares:
     """
 
     def __init__(
-        self, kind: Kind, limit: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = QUARTER
+        self, kind: Kind, limit: int, each: int = 0, counts: ShareCounts | None = None, *, parts: int = DEFAULT_PARTS
     ) -> None:
         self._kind: Final = kind
         self.limit: Final = limit
@@ -66,20 +66,20 @@ class Shares:
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
         """The limit that `weight` more would exceed, after counting a refusal; None if `weight` more are allowed."""
         if agent and self.each < self.limit and self.of(agent) + weight > self.each:
-            reached = ShareTaken("agent", self.each)
+            exceeded = ShareTaken("agent", self.each)
         elif self.total + weight > self.limit:  # also if the limit of one agent is as high as the total limit
-            reached = ShareTaken("gateway", self.limit)
+            exceeded = ShareTaken("gateway", self.limit)
         else:
             return None
         if self._counts is not None:
-            self._counts.count(self._kind, reached.bound)
-        return reached
+            self._counts.count(self._kind, exceeded.bound)
+        return exceeded
 
     def take(self, agent: str, weight: int = 1) -> None:
         """Count `weight` for an agent until `give_back`. Raises ShareTaken."""
-        reached = self.bound(agent, weight)
-        if reached is not None:
-            raise reached
+        exceeded = self.bound(agent, weight)
+        if exceeded is not None:
+            raise exceeded
         self.add(agent, weight)
 
     def add(self, agent: str, weight: int = 1) -> None:
@@ -117,27 +117,27 @@ def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> l
         totals[agent] = totals.get(agent, 0) + weight
     heap = [(-total, agent) for agent, total in totals.items()]
     heapq.heapify(heap)
-    dropped: list[Key] = []
+    keys: list[Key] = []
     while excess > 0 and heap:
         total, agent = heap[0]
         key, weight = queues[agent].popleft()
-        dropped.append(key)
+        keys.append(key)
         excess -= weight
         if queues[agent]:
             heapq.heapreplace(heap, (total + weight, agent))
         else:
             heapq.heappop(heap)
-    return dropped
+    return keys
 
 
 class _AgentQueue(Generic[Waiter]):
     """Waiting calls of one agent in order, each with its deadline. An empty queue is removed from the rotation."""
 
-    __slots__ = ("agent", "waiting")
+    __slots__ = ("agent", "deadlines")
 
     def __init__(self, agent: Hashable) -> None:
         self.agent = agent
-        self.waiting: OrderedDict[Waiter, float] = OrderedDict()
+        self.deadlines: OrderedDict[Waiter, float] = OrderedDict()
 
 
 class FairQueue(Generic[Waiter]):
@@ -163,15 +163,15 @@ class FairQueue(Generic[Waiter]):
         if queue is None:
             queue = self._queues[agent] = _AgentQueue(agent)
             self.ring.append(queue)
-        queue.waiting[waiter] = deadline
+        queue.deadlines[waiter] = deadline
         self._queue_of[waiter] = queue
 
     def next(self) -> Waiter:
         """Remove and return the next waiter. Raises IndexError if the queue is empty."""
         queue = self.ring.popleft()
-        waiter, _ = queue.waiting.popitem(last=False)
+        waiter, _ = queue.deadlines.popitem(last=False)
         del self._queue_of[waiter]
-        if queue.waiting:
+        if queue.deadlines:
             self.ring.append(queue)
         else:
             del self._queues[queue.agent]
@@ -182,8 +182,8 @@ class FairQueue(Generic[Waiter]):
         queue = self._queue_of.pop(waiter, None)
         if queue is None:
             return False
-        del queue.waiting[waiter]
-        if not queue.waiting:
+        del queue.deadlines[waiter]
+        if not queue.deadlines:
             del self._queues[queue.agent]
             self.ring.remove(queue)
         return True
@@ -192,20 +192,24 @@ class FairQueue(Generic[Waiter]):
         """Make room for a call of `agent`: remove and return the last waiter of the agent with the most waiting calls.
         None if that agent does not have more waiting calls than `agent` would have.
         """
-        longest = max(self.ring, key=lambda queue: len(queue.waiting), default=None)
+        longest_queue = max(self.ring, key=lambda queue: len(queue.deadlines), default=None)
         agent_queue = self._queues.get(agent)
-        if longest is None or len(longest.waiting) <= (0 if agent_queue is None else len(agent_queue.waiting)) + 1:
+        if (
+            longest_queue is None
+            or len(longest_queue.deadlines) <= (0 if agent_queue is None else len(agent_queue.deadlines)) + 1
+        ):
             return None
-        waiter = next(reversed(longest.waiting))
+        waiter = next(reversed(longest_queue.deadlines))
         self.remove(waiter)
         return waiter
 
     def take_late(self, now: float) -> list[Waiter]:
         """Remove and return the waiters whose deadline has passed."""
-        late = [waiter for queue in self.ring for waiter, deadline in queue.waiting.items() if deadline <= now]
-        for waiter in late:
+        deadlines = (item for queue in self.ring for item in queue.deadlines.items())
+        late_waiters = [waiter for waiter, deadline in deadlines if deadline <= now]
+        for waiter in late_waiters:
             self.remove(waiter)
-        return late
+        return late_waiters
 
     def take_all(self) -> Iterator[Waiter]:
         """Remove all waiters, in the order of their turns."""
@@ -214,7 +218,7 @@ class FairQueue(Generic[Waiter]):
 
     def first_end(self) -> float:
         """The earliest deadline of all waiters. Raises ValueError if the queue is empty."""
-        return min(deadline for queue in self.ring for deadline in queue.waiting.values())
+        return min(deadline for queue in self.ring for deadline in queue.deadlines.values())
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -223,7 +227,7 @@ class Admission(msgspec.Struct, frozen=True):
     client: str
     """Address or network for which the connection is counted; empty if it counts only for the total."""
     admitted: bool = False
-    refused: tuple[int, str] | None = None
+    rejection: tuple[int, str] | None = None
     """HTTP status and message of the rejection; None if the connection is admitted, or closed without a response."""
 
 
@@ -250,9 +254,9 @@ class ConnectionLimiter:
             "connections", limit or sys.maxsize, limit_each or -(-limit * 3 // 4) or sys.maxsize, counts
         )
         self._many_share = many_share
-        self._exempts_shared = limit > 0 and limit_each == 0
+        self._exempts_shared_addresses = limit > 0 and limit_each == 0
         """Whether addresses shared by many clients are exempt from the limit per address."""
-        self._rejected_open = 0
+        self._open_rejections = 0
         """Number of rejected connections that are getting a response."""
         self.rejected = 0
         """Number of connections rejected so far."""
@@ -264,25 +268,25 @@ class ConnectionLimiter:
 
     def enter(self, address: str) -> Admission:
         """Admit or reject a new connection from an address."""
-        client = "" if self._exempts_shared and self._many_share(address) else client_of(address)
-        reached = self._shares.bound(client)
-        if reached is not None:
+        client = "" if self._exempts_shared_addresses and self._many_share(address) else client_of(address)
+        exceeded = self._shares.bound(client)
+        if exceeded is not None:
             self.rejected += 1
-            if self._rejected_open >= MAX_ANSWERED:
+            if self._open_rejections >= MAX_ANSWERED:
                 return CLOSED
-            self._rejected_open += 1
-            return Admission(client, refused=_refusal(reached))
+            self._open_rejections += 1
+            return Admission(client, rejection=_rejection_of(exceeded))
         self._shares.add(client)
         return Admission(client, admitted=True)
 
     def leave(self, admission: Admission) -> None:
         """Record the end of a connection."""
-        self._rejected_open -= admission.refused is not None
+        self._open_rejections -= admission.rejection is not None
         if admission.admitted:
             self._shares.give_back(admission.client)
 
 
-def _refusal(reached: ShareTaken) -> tuple[int, str]:
-    if reached.bound == "agent":
-        return 429, f"{reached.limit} connections from this address are open, the limit for one address"
-    return 503, f"{reached.limit} connections are open, the limit of this gateway"
+def _rejection_of(exceeded: ShareTaken) -> tuple[int, str]:
+    if exceeded.bound == "agent":
+        return 429, f"{exceeded.limit} connections from this address are open, the limit for one address"
+    return 503, f"{exceeded.limit} connections are open, the limit of this gateway"

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def names_for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
     """Map unprefixed names to listed names, for the tools that apps of their servers may call."""
-    with_apps: set[ServerKey] = set()
+    servers_with_apps: set[ServerKey] = set()
     for route in routes.values():
         if route.tool is not None and route.tool.interface.resources:
-            with_apps.add(route.server.key)
+            servers_with_apps.add(route.server.key)
     tools: dict[str, list[str]] = {}
-    for name, route in routes.items() if with_apps else ():
-        if route.server.key in with_apps and route.tool is not None and route.tool.interface.for_app:
+    for name, route in routes.items() if servers_with_apps else ():
+        if route.server.key in servers_with_apps and route.tool is not None and route.tool.interface.for_app:
             tools.setdefault(route.tool.shown_name, []).append(name)
     return tools
 

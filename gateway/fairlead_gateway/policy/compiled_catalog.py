@@ -95,13 +95,13 @@ def compile_in_slices(
     in lists include the latency of each tool.
     """
 
-    def annotated(definition: bytes, server: Server, tool: Tool) -> bytes:
+    def annotate_definition(definition: bytes, server: Server, tool: Tool) -> bytes:
         if not with_latency:
             return definition
         return annotate(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
-    def legacy(definition: bytes | None, server: Server, tool: Tool) -> bytes | None:
-        return annotated(definition, server, tool) if definition else definition
+    def annotate_legacy(definition: bytes | None, server: Server, tool: Tool) -> bytes | None:
+        return annotate_definition(definition, server, tool) if definition else definition
 
     tiers = snapshot.rules.tiers
     floors = Floors(tiers)
@@ -109,35 +109,41 @@ def compile_in_slices(
     for tier in tiers:
         hidden_before = previous.hidden.get(tier.name, {}) if previous is not None else {}
         hidden[tier.name] = yield from hide_in_slices(tier, snapshot, hidden_before, now)
-    merged = (
-        (name, server, tool, annotated(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
+    merged_items = (
+        (
+            name,
+            server,
+            tool,
+            annotate_definition(tool.merged, server, tool),
+            annotate_legacy(tool.legacy_merged, server, tool),
+        )
         for name, (server, tool) in snapshot.merged.items()
     )
     prefixed = tuple(server for server in snapshot.servers.values() if server.catalog.prefix is not None)
     merged_index = merged_resources(snapshot, bindings)
-    compiled = [(yield from _endpoint_in_slices(MERGED, merged, routes, merged_index, prefixed))]
+    endpoint_tools = [(yield from _endpoint_in_slices(MERGED, merged_items, routes, merged_index, prefixed))]
     for key, server in snapshot.servers.items():
         server_tools = (
             (
                 tool.shown_name,
                 server,
                 tool,
-                annotated(tool.definition, server, tool),
-                legacy(tool.legacy_definition, server, tool),
+                annotate_definition(tool.definition, server, tool),
+                annotate_legacy(tool.legacy_definition, server, tool),
             )
             for tool in server.tools
         )
         resources = server_resources(server, bindings.get(key))
         target = server_target(key)
-        compiled.append(
+        endpoint_tools.append(
             (yield from _endpoint_in_slices(target, server_tools, routes, resources, (server,), single_server=True))
         )
     endpoints: dict[bytes, tuple[EndpointTools, Tier | None]] = {}
-    for endpoint in compiled:
+    for endpoint in endpoint_tools:
         endpoints[endpoint.target] = endpoint, None
         endpoints.update((in_tier(endpoint.target, tier.name), (endpoint, tier)) for tier in tiers)
-    endpoints[ROUTER] = compiled[0], None
-    endpoints.update((in_tier(ROUTER, tier.name), (compiled[0], tier)) for tier in tiers)
+    endpoints[ROUTER] = endpoint_tools[0], None
+    endpoints.update((in_tier(ROUTER, tier.name), (endpoint_tools[0], tier)) for tier in tiers)
     yield
     policies = yield from compile_policies_in_slices(snapshot, previous.policies if previous is not None else None)
     cutter = previous.cutter if previous is not None else Cutter()
@@ -154,12 +160,12 @@ def _endpoint_in_slices(
     single_server: bool = False,
 ) -> Generator[None, None, EndpointTools]:
     tools: dict[str, tuple[ToolRef, bytes]] = {}
-    legacy: dict[str, bytes] = {}
+    legacy_definitions: dict[str, bytes] = {}
     endpoint_routes: dict[str, Route] = {}
-    for number, (name, server, tool, definition, for_legacy) in enumerate(items):
+    for number, (name, server, tool, definition, legacy_definition) in enumerate(items):
         tools[name] = tool.ref, definition
-        if for_legacy is not None:
-            legacy[name] = for_legacy
+        if legacy_definition is not None:
+            legacy_definitions[name] = legacy_definition
         route, uri_names = routes[server.key][tool.name], resources.uri_names(server.key)
         endpoint_routes[name] = route if uri_names is None else replace(route, uris=uri_names)
         if number % SLICE == SLICE - 1:
@@ -169,7 +175,7 @@ def _endpoint_in_slices(
     lists = WeakValueDictionary[frozenset[str], ToolList]()
     indexes = WeakValueDictionary[frozenset[str], ResourceIndex]()
     return EndpointTools(
-        target, tools, legacy, endpoint_routes, resources, servers, single_server, info, lists, indexes
+        target, tools, legacy_definitions, endpoint_routes, resources, servers, single_server, info, lists, indexes
     )
 
 
@@ -180,9 +186,14 @@ def bind_in_slices(
     routes: dict[ServerKey, Mapping[str, Route]] = {}
     for key, binding in bindings.items():
         server, previous_routes = binding.server, previous.get(key)
-        first = previous_routes.get(server.tools[0].name) if previous_routes and server.tools else None
-        same_server = first is not None and first.server is server
-        if previous_routes and first is not None and same_server and first.binding.upstream is binding.upstream:
+        first_route = previous_routes.get(server.tools[0].name) if previous_routes and server.tools else None
+        same_server = first_route is not None and first_route.server is server
+        if (
+            previous_routes
+            and first_route is not None
+            and same_server
+            and first_route.binding.upstream is binding.upstream
+        ):
             routes[key] = previous_routes
             yield
             continue

@@ -15,7 +15,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.rules import RuleSet
 
-OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType(
+SERVER_ATTRIBUTES: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType(
     {
         "quota": lambda rules, server: rules.quotas.get(server.namespace),
         "counted": lambda rules, server: server.namespace in rules.quotas,
@@ -23,7 +23,7 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
     }
 )
 """For each attribute, a function that returns its value for all tools of a server; a false value leaves the default."""
-OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
+TOOL_ATTRIBUTES: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
     {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual_tools}
 )
 """For each attribute, a function that returns its values for individual tools."""
@@ -35,13 +35,15 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 def changes_of_server(rules: RuleSet, server: ServerKey) -> Changes:
     """Attributes that the rules change in all routes of a server."""
-    return {attribute: value for attribute, read in OF_SERVERS.items() if (value := read(rules, server))}
+    return {
+        attribute: value for attribute, read_value in SERVER_ATTRIBUTES.items() if (value := read_value(rules, server))
+    }
 
 
 def changes_of_tools(rules: RuleSet) -> Mapping[ToolRef, Changes]:
     """Attributes that the rules change in the routes of individual tools."""
     changes: dict[ToolRef, dict[str, Any]] = {}
-    for attribute, read in OF_TOOLS.items():
-        for tool, value in read(rules).items():
+    for attribute, read_values in TOOL_ATTRIBUTES.items():
+        for tool, value in read_values(rules).items():
             changes.setdefault(tool, {})[attribute] = value
     return changes

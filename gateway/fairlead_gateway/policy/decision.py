@@ -47,29 +47,29 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
     verdict = policies.verdict(server, tool, rules.key)
     if verdict is None:
         raise KeyError(f"{server}/{tool}")
-    by = verdict.by
+    deciding_rule = verdict.by
     return Decision(
         allowed=verdict.allowed,
         reason=policies.sentence(verdict),
         discloses_reason=rules.explains(server),
-        policy=policies.name(by.policy) if by is not None else None,
-        rule=by.rule if by is not None else None,
-        rule_name=policies.rule(by).name if by is not None else None,
+        policy=policies.name(deciding_rule.policy) if deciding_rule is not None else None,
+        rule=deciding_rule.rule if deciding_rule is not None else None,
+        rule_name=policies.rule(deciding_rule).name if deciding_rule is not None else None,
         max_tier=rules.tiers(server).max,
         quota=rules.quotas.get(server.namespace),
-        policies=tuple(_names_at(policies, rules, server)),
+        policies=tuple(_policy_names(policies, rules, server)),
     )
 
 
-def _names_at(policies: Policies, rules: RuleSet, server: ServerKey) -> Iterator[str]:
+def _policy_names(policies: Policies, rules: RuleSet, server: ServerKey) -> Iterator[str]:
     """Names of the rule set's policies that select a server, or that set a limit of the server's namespace. Such a
     limit counts for all servers of the namespace.
     """
-    in_namespace, quota = policies.of_namespace(server.namespace), rules.quotas.get(server.namespace)
-    limiting = frozenset(quota.by.values()) if quota is not None else frozenset()
+    namespace_policies, quota = policies.of_namespace(server.namespace), rules.quotas.get(server.namespace)
+    limiting_policies = frozenset(quota.policies.values()) if quota is not None else frozenset()
     for index in rules.key:
-        policy = in_namespace.get(index if index >= 0 else ~index)
-        if policy is not None and (selects(policy, server.name) or policies.name(index) in limiting):
+        policy = namespace_policies.get(index if index >= 0 else ~index)
+        if policy is not None and (selects(policy, server.name) or policies.name(index) in limiting_policies):
             yield policies.name(index)
 
 
@@ -81,15 +81,15 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
     """Why the tool called `name` is not in a view: its server, its name at the server, and the reason. None if there is
     no such tool, or if policies do not deny it.
     """
-    policies, named_tool = selection.policies, _find_named(selection.snapshot, view.base, name)
-    if named_tool is None or not policies.enforced:
+    policies, server_and_tool = selection.policies, _find_tool(selection.snapshot, view.base, name)
+    if server_and_tool is None or not policies.enforced:
         return None
-    key, tool = named_tool
+    key, tool = server_and_tool
     decision = decide(policies, selection.views_of(identity).rules, key, tool)
     return None if decision.allowed else (key, tool, decision.reason)
 
 
-def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
+def _find_tool(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
     """Server of the tool that an endpoint would list as `name` without policies, and the tool's name at the server;
     None if there is no such tool."""
     if target == MERGED:
@@ -123,8 +123,8 @@ def allows_unready(policies: Policies, rules: tuple[int, ...], server: ServerKey
     if not any(selects(policy, server.name) for policy in namespace_policies.values()):
         return policies.allow_by_default
     tools = () if tool is None else (_UnlistedTool(tool),)
-    index, applying = ToolIndex([IndexedServer(server.name, tools, trusted=False)]), frozenset(rules)
+    index, subject_rules = ToolIndex([IndexedServer(server.name, tools, trusted=False)]), frozenset(rules)
     allow = policies.allow_by_default
     if tool is None:
-        return server.name in merge_policies(index, namespace_policies, applying, allow_by_default=allow).bare
-    return verdict(index, namespace_policies, applying, 0, allow_by_default=allow).allowed
+        return server.name in merge_policies(index, namespace_policies, subject_rules, allow_by_default=allow).bare
+    return verdict(index, namespace_policies, subject_rules, 0, allow_by_default=allow).allowed

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_gateway.policy.tiers import Hidden, in_tier
 
 META_HIDDEN: Final = "fairlead.dev/hidden"
-MOST_NAMED: Final = 50
+MAX_NAMED: Final = 50
 """Maximum number of hidden tools that a notice names, to limit its size; further hidden tools are only counted."""
 REASON_CHARACTERS: Final = 256
 """Maximum number of characters of a reason in a notice."""
@@ -45,15 +45,15 @@ class HiddenTools(msgspec.Struct, frozen=True):
     """The first 50 hidden tools, sorted by name."""
 
 
-def notice(hidden: Mapping[str, Hidden], base: bytes) -> HiddenTools | None:
+def notice(hidden_by_name: Mapping[str, Hidden], base: bytes) -> HiddenTools | None:
     """Notice for a list; None if no tier hides a tool. `base` is the target of the list's endpoint without a tier."""
-    count, named = 0, []
-    for name, why in hidden.items():
-        if why.by is not None:
+    count, tools = 0, []
+    for name, hiding in hidden_by_name.items():
+        if hiding.hiding_tier is not None:
             count += 1
-            if count <= MOST_NAMED:
-                named.append(hidden_tool(name, why.by, why, base))
-    return HiddenTools(count, tuple(named)) if count else None
+            if count <= MAX_NAMED:
+                tools.append(hidden_tool(name, hiding.hiding_tier, hiding, base))
+    return HiddenTools(count, tuple(tools)) if count else None
 
 
 def hidden_tool(name: str, tier: str, hidden: Hidden, base: bytes) -> HiddenTool:
@@ -72,9 +72,9 @@ def member_of(hidden: HiddenTools | None) -> bytes:
 
 def refusal_message(name: str, hidden: Hidden, base: bytes) -> str:
     """Message for a refused call of a hidden tool: the reason, and the endpoint that lists the tool."""
-    if hidden.by is None:
+    if hidden.hiding_tier is None:
         return f"the tool {name} is left out of the list: {hidden.reason}"
-    return sentence(hidden_tool(name, hidden.by, hidden, base))
+    return sentence(hidden_tool(name, hidden.hiding_tier, hidden, base))
 
 
 def sentence(tool: HiddenTool) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.core.server import Offered, Server
+from fairlead_gateway.core.server import OfferedItems, Server
 from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.escaping import escape_text
 
@@ -33,7 +33,7 @@ OPENING: Final = "Instructions of the servers behind this endpoint, each for its
 _OMISSION_TOKENS: Final = 40
 """Number of tokens reserved for the last line, which says how many servers are left out."""
 _HEADING: Final = re.compile(r"^([ \t]{0,3})#")
-_PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
+_TOKEN_GROUP: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
 
 
 class ServerInstructions(NamedTuple):
@@ -56,10 +56,10 @@ def instructions_of(
     `denied_servers`. Control characters of the servers in `escaped_servers` are escaped. None if no server has
     instructions.
     """
-    instructing = [server for server in endpoint.servers if server.catalog.instructions]
-    if endpoint.single_server or not instructing:
-        return _instructions_of(instructing[0], escaped_servers) if instructing else None
-    visible = {route.server.key for route in routes.values()}
+    servers_with_instructions = [server for server in endpoint.servers if server.catalog.instructions]
+    if endpoint.single_server or not servers_with_instructions:
+        return _instructions_of(servers_with_instructions[0], escaped_servers) if servers_with_instructions else None
+    visible_servers = {route.server.key for route in routes.values()}
     return merge_instructions(
         [
             ServerInstructions(
@@ -67,9 +67,9 @@ def instructions_of(
                 _instructions_of(server, escaped_servers) or "",
                 server_target(server.key).decode(),
             )
-            for server in instructing
-            if server.key in visible
-            or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
+            for server in servers_with_instructions
+            if server.key in visible_servers
+            or (not server.tools and server.offered != OfferedItems() and server.key not in denied_servers)
         ]
     )
 
@@ -90,10 +90,10 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
         return None
     tokens_left = MAX_TOKENS - tokens(OPENING) - 1
     sections = [_Section(server) for server in servers[: tokens_left // MIN_SECTION_TOKENS * 8]]
-    least_needs = [min(section.needs, MIN_SECTION_TOKENS) for section in sections]
-    if len(sections) < len(servers) or sum(least_needs) > tokens_left:
+    min_tokens = [min(section.needs, MIN_SECTION_TOKENS) for section in sections]
+    if len(sections) < len(servers) or sum(min_tokens) > tokens_left:
         tokens_left -= _OMISSION_TOKENS
-        sections = sections[: _count_fitting(least_needs, tokens_left)]
+        sections = sections[: _count_fitting(min_tokens, tokens_left)]
     shares = _shares([section.needs for section in sections], tokens_left)
     texts = [section.fit(share) for section, share in zip(sections, shares, strict=True)]
     left_out = len(servers) - len(sections)
@@ -107,23 +107,23 @@ def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
 
 def tokens(text: str) -> int:
     """Estimate the number of tokens of a text. The estimate is rather too high than too low."""
-    return sum(cost for _, cost in _pieces(text))
+    return sum(cost for _, cost in _token_costs(text))
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
+def _token_costs(text: str) -> Iterator[tuple[int, int]]:
     """End position and estimated tokens of each word, number or run of other characters."""
-    for match in _PIECE.finditer(text):
-        piece = match.group()
-        if piece.isspace():
-            cost = 0 if piece == " " else 1
-        elif not piece.isascii():
-            cost = (len(piece.encode("utf-8", "replace")) + 2) // 3
-        elif piece.isalpha():
-            cost = 1 + (len(piece) - 1) // 6
-        elif piece.isdigit():
-            cost = (len(piece) + 2) // 3
+    for match in _TOKEN_GROUP.finditer(text):
+        group = match.group()
+        if group.isspace():
+            cost = 0 if group == " " else 1
+        elif not group.isascii():
+            cost = (len(group.encode("utf-8", "replace")) + 2) // 3
+        elif group.isalpha():
+            cost = 1 + (len(group) - 1) // 6
+        elif group.isdigit():
+            cost = (len(group) + 2) // 3
         else:
-            cost = len(piece)
+            cost = len(group)
         yield match.end(), cost
 
 
@@ -136,8 +136,8 @@ class _Section:
         lines = instructions.text[:MAX_CHARACTERS].splitlines()
         self._text = "\n".join(_HEADING.sub(r"\1##", line) for line in lines).strip()
         self._heading = f"{instructions.title}\n"
-        unread = MAX_TOKENS if len(instructions.text) > MAX_CHARACTERS else 0
-        self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread
+        unread_tokens = MAX_TOKENS if len(instructions.text) > MAX_CHARACTERS else 0
+        self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread_tokens
         """Tokens of the whole section, with the line break before it."""
 
     def fit(self, share: int) -> str:
@@ -147,11 +147,11 @@ class _Section:
         length, location = len(self._instructions.text), self._instructions.location
         mark = f"\n[cut here; see {location} for all {length:,} characters]"
         tokens_left, end = share - 1 - tokens(self._heading) - tokens(mark), 0
-        for after, cost in _pieces(self._text):
+        for piece_end, cost in _token_costs(self._text):
             tokens_left -= cost
             if tokens_left < 0:
                 break
-            end = after
+            end = piece_end
         return f"{self._heading}{self._text[:end].rstrip()}{mark}"
 
 
@@ -167,7 +167,7 @@ def _count_fitting(needs: Sequence[int], tokens_left: int) -> int:
 def _shares(needs: Sequence[int], tokens_left: int) -> list[int]:
     """Tokens of each section: the number that it needs, or an equal part of the tokens that smaller sections leave."""
     shares = [0] * len(needs)
-    for done, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[index] = min(needs[index], tokens_left // (len(needs) - done))
+    for share_count, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[index] = min(needs[index], tokens_left // (len(needs) - share_count))
         tokens_left -= shares[index]
     return shares

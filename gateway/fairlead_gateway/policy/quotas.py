@@ -69,5 +69,5 @@ class Cutter:
 
 def _limit(quota: Quota, *, by_count: bool) -> ListLimit:
     limit = f"maxTools={quota.max_tools}" if by_count else f"toolTokens={quota.tool_tokens}"
-    policy = quota.by["max_tools" if by_count else "tool_tokens"]
+    policy = quota.policies["max_tools" if by_count else "tool_tokens"]
     return ListLimit(f"over_limit {limit} policy={policy}", policy)

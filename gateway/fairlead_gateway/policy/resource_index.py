@@ -29,7 +29,7 @@ from fairlead_mcp.uris import UriNames
 
 Items: TypeAlias = Mapping[str, tuple[Server, Item]]
 """Items by the name or URI under which an endpoint lists them, each with its server."""
-Resolved = tuple[ServerBinding, str]
+ResolvedItem = tuple[ServerBinding, str]
 """A server, and the server's own name or URI of the item."""
 _NONE: Final[Items] = MappingProxyType({})
 
@@ -45,10 +45,15 @@ class ResourceItems(msgspec.Struct, frozen=True):
     def without(self, servers: Collection[ServerKey]) -> ResourceItems:
         """The items of all servers except `servers`."""
 
-        def rest(items: Items) -> Items:
+        def without_servers(items: Items) -> Items:
             return {name: item for name, item in items.items() if item[0].key not in servers}
 
-        return ResourceItems(rest(self.prompts), rest(self.resources), rest(self.templates), rest(self.skills))
+        return ResourceItems(
+            without_servers(self.prompts),
+            without_servers(self.resources),
+            without_servers(self.templates),
+            without_servers(self.skills),
+        )
 
 
 _NO_ITEMS: Final = ResourceItems()
@@ -125,15 +130,15 @@ class ResourceIndex:
             f"{server.key}\0{uri}"
             for server in self._servers
             if server.interfaces
-            for uri in UserInterfaces(server, denied_tools).withheld
+            for uri in UserInterfaces(server, denied_tools).withheld_uris
         ]
 
-    def prompt(self, name: str) -> Resolved | None:
+    def prompt(self, name: str) -> ResolvedItem | None:
         """Server of the prompt that is listed under a name, and the server's own name of the prompt."""
         prompt = self._prompts.get(name)
         return None if prompt is None else self._resolve(*prompt)
 
-    def resource(self, uri: str) -> Resolved | None:
+    def resource(self, uri: str) -> ResolvedItem | None:
         """Server that serves a URI: the server that lists the URI, the only server of the endpoint, or a server with a
         matching template.
         """
@@ -152,7 +157,7 @@ class ResourceIndex:
                 return self._resolve(server, item, uri)
         return self._resolve_owner(uri)
 
-    def skill(self, uri: str) -> Resolved | None:
+    def skill(self, uri: str) -> ResolvedItem | None:
         """Server of a skill by the URI of its `SKILL.md`; the skill may be unlisted."""
         skill = self._skills.get(uri)
         return self.resource(uri) if skill is None else self._resolve(*skill)
@@ -165,16 +170,16 @@ class ResourceIndex:
         """Renaming of a server's URIs at this endpoint; None if the endpoint shows the server's own URIs."""
         return None if self._only_server is not None else self._uri_names.get(server)
 
-    def _resolve_prefixed(self, uri: str) -> Resolved | None:
+    def _resolve_prefixed(self, uri: str) -> ResolvedItem | None:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
-        server = None if parts is None else self._by_prefix.get(parts[0])
+        server = None if parts is None else self._servers_by_prefix.get(parts[0])
         binding = None if server is None else self._bindings.get(server.key)
         if parts is None or server is None or binding is None or self._is_withheld(server.key, parts[1]):
             return None
         return binding, parts[1]
 
-    def _resolve_owner(self, uri: str) -> Resolved | None:
+    def _resolve_owner(self, uri: str) -> ResolvedItem | None:
         """The server that has a URI without a prefix; None if several servers have it. Models read such URIs in the
         texts of servers, because servers do not know the prefixes of this gateway.
         """
@@ -184,15 +189,15 @@ class ResourceIndex:
         return None if binding is None else (binding, uri)
 
     def _owners_by_template(self, uri: str) -> list[Server]:
-        matching = (server for template, server in self._own_templates if template.matches(uri))
-        return [*{server.key: server for server in matching}.values()]
+        servers = (server for template, server in self._own_templates if template.matches(uri))
+        return [*{server.key: server for server in servers}.values()]
 
     def _is_withheld(self, server: ServerKey, uri: str) -> bool:
         interfaces = self._interfaces.get(server)
         return interfaces is not None and interfaces.withholds(uri)
 
     @cached_property
-    def _by_prefix(self) -> Mapping[str, Server]:
+    def _servers_by_prefix(self) -> Mapping[str, Server]:
         return {server.catalog.prefix: server for server in self._servers if server.catalog.prefix}
 
     @cached_property
@@ -204,13 +209,13 @@ class ResourceIndex:
         """Servers by the URIs that they list or that their tools and skills reference."""
         owners: dict[str, list[Server]] = {}
         for server in self._servers:
-            listed = {item.name for item in server.offered.resources}
-            own = {uri for uri in listed.union(server.interfaces) if uris.scheme_of(uri) in uris.SCHEMES}
-            for uri in own.union(*(uris_of(item.definition) for item in server.offered.skills)):
+            listed_uris = {item.name for item in server.offered.resources}
+            ui_uris = {uri for uri in listed_uris.union(server.interfaces) if uris.scheme_of(uri) in uris.SCHEMES}
+            for uri in ui_uris.union(*(uris_of(item.definition) for item in server.offered.skills)):
                 owners.setdefault(uri, []).append(server)
         return owners
 
-    def template(self, uri: str) -> Resolved | None:
+    def template(self, uri: str) -> ResolvedItem | None:
         """Server of the template or resource that the `ref/resource` of a `completion/complete` request names."""
         template = self._templates.get(uri)
         return self.resource(uri) if template is None else self._resolve(template[0], template[1])
@@ -258,9 +263,9 @@ class ResourceIndex:
             for name, settings in extension_settings(server.catalog.capabilities).items():
                 if name == TASKS and not modern:
                     continue
-                announced = extensions.setdefault(name, settings)
-                if bytes(announced) != bytes(settings):
-                    directories = name == SKILLS and (reads_directories(announced) or reads_directories(settings))
+                first_settings = extensions.setdefault(name, settings)
+                if bytes(first_settings) != bytes(settings):
+                    directories = name == SKILLS and (reads_directories(first_settings) or reads_directories(settings))
                     extensions[name] = Raw(b'{"directoryRead":true}' if directories else b"{}")
         return MappingProxyType(extensions)
 
@@ -284,16 +289,16 @@ class ResourceIndex:
     def _uri_templates(self) -> list[tuple[UriTemplate, Server, Item]]:
         return [(uri_template(name), server, item) for name, (server, item) in self._templates.items()]
 
-    def _resolve(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
+    def _resolve(self, server: Server, item: Item, name: str | None = None) -> ResolvedItem | None:
         binding = self._only_server or self._bindings.get(server.key)
         return None if binding is None else (binding, item.name if name is None else name)
 
 
 def merged_resources(snapshot: Snapshot, bindings: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """Index of the merged endpoints."""
-    listed = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
+    servers = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     items = ResourceItems(snapshot.prompts, snapshot.resources, snapshot.templates, snapshot.skills)
-    return ResourceIndex(items, bindings, servers=listed)
+    return ResourceIndex(items, bindings, servers=servers)
 
 
 def server_resources(server: Server, binding: ServerBinding | None) -> ResourceIndex:
@@ -311,25 +316,27 @@ def server_resources(server: Server, binding: ServerBinding | None) -> ResourceI
 class UserInterfaces:
     """User interfaces of one server. An interface is readable if a policy allows any tool that references it."""
 
-    __slots__ = ("_allowed", "_listed", "withheld")
+    __slots__ = ("_allowed_uris", "_listed_uris", "withheld_uris")
 
     def __init__(self, server: Server, denied_tools: Collection[ToolRef]) -> None:
         allowed_tools = {tool.name for tool in server.tools if tool.ref not in denied_tools}
-        self._allowed = frozenset(
+        self._allowed_uris = frozenset(
             uri for uri, tools in server.interfaces.items() if not allowed_tools.isdisjoint(tools)
         )
-        self.withheld = frozenset(server.interfaces) - self._allowed
+        self.withheld_uris = frozenset(server.interfaces) - self._allowed_uris
         """The server's own URIs of the interfaces that only denied tools reference."""
-        self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
+        self._listed_uris = (
+            frozenset(item.name for item in server.offered.resources) if self.withheld_uris else frozenset()
+        )
 
     def withholds(self, uri: str) -> bool:
         """Whether a resource must not be read; `uri` is the server's own URI of the resource. If the server has a
         withheld interface, its unlisted `ui://` URIs are withheld too, because they may be another spelling of that
         interface.
         """
-        if not self.withheld or uri in self._allowed:
+        if not self.withheld_uris or uri in self._allowed_uris:
             return False
-        return uri in self.withheld or (uris.scheme_of(uri) == "ui" and uri not in self._listed)
+        return uri in self.withheld_uris or (uris.scheme_of(uri) == "ui" and uri not in self._listed_uris)
 
 
 def shows_uris(server: Server) -> bool:
@@ -353,11 +360,11 @@ def passes_log_messages(server: Server) -> bool:
 
 def _features(server: Server) -> set[str]:
     try:
-        declared = jsonrpc.decode_object(server.catalog.capabilities)
+        capabilities = jsonrpc.decode_object(server.catalog.capabilities)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        declared = {}
-    features: set[str] = {name for name in ("prompts", "resources", "completions") if name in declared}
-    if "logging" in declared and passes_log_messages(server):
+        capabilities = {}
+    features: set[str] = {name for name in ("prompts", "resources", "completions") if name in capabilities}
+    if "logging" in capabilities and passes_log_messages(server):
         features.add("logging")
     if SKILLS in extension_settings(server.catalog.capabilities):
         features.add("skills")
@@ -365,7 +372,7 @@ def _features(server: Server) -> set[str]:
         features.add("prompts")
     if server.offered.resources or server.offered.templates:
         features.add("resources")
-    if is_watchable(server) and _declares_subscribe(declared.get("resources")):
+    if is_watchable(server) and _declares_subscribe(capabilities.get("resources")):
         features.add("resources.subscribe")
     return features
 

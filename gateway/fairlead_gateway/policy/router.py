@@ -1,7 +1,6 @@
-"""The router endpoint. It lists three built-in tools instead of all tools that a subject may call.
+"""The router endpoint, which lists built-in tools and pinned tools instead of all tools that a subject may call.
 
-It also lists the tools that policies pin. Pure module. A view of the router wraps a view of the merged endpoint. The
-wrapped view decides which tools the subject may call.
+Pure module. A view of the router wraps a view of the merged endpoint, which decides which tools the subject may call.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
     tool.
     """
     names = [name for name in sorted(merged_view.pinned) if name in merged_view.routes and name not in OWN_TOOLS]
-    pinned = {name: merged_view.routes[name] for name in names}
-    built_in = sorted((*DEFINITIONS, *((READ_DEFINITION,) if merged_view.reads else ())))
+    pinned_routes = {name: merged_view.routes[name] for name in names}
+    built_in = sorted((*DEFINITIONS, *((READ_DEFINITION,) if merged_view.lists_reader else ())))
 
-    def definitions(differing: Mapping[str, bytes]) -> list[bytes]:
-        shown = ((route, differing.get(name, tools[name][1])) for name, route in pinned.items())
-        return [*built_in, *(bytes(escape(raw)) if route.escapes else raw for route, raw in shown if raw)]
+    def definitions(replacements: Mapping[str, bytes]) -> list[bytes]:
+        pinned = ((route, replacements.get(name, tools[name][1])) for name, route in pinned_routes.items())
+        return [*built_in, *(bytes(escape(raw)) if route.escapes else raw for route, raw in pinned if raw)]
 
-    for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
-    shown = ViewTools(
-        routes=pinned,
+    legacy_list = None if pinned_routes.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
+    view_tools = ViewTools(
+        routes=pinned_routes,
         everything=merged_view.everything,
         hidden={},
         pinned=merged_view.pinned,
         why_denied=merged_view.why_denied,
-        reads=merged_view.reads,
+        lists_reader=merged_view.lists_reader,
     )
     target = ViewTarget(
         base=ROUTER,
@@ -55,5 +54,5 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
         instructions=lambda: INSTRUCTIONS,
         full_view=merged_view,
     )
-    listing = ToolList(definitions({}), for_legacy)
-    return View(shown, listing, merged_view.resources.tasks_only(), target, merged_view.escaped_servers)
+    listing = ToolList(definitions({}), legacy_list)
+    return View(view_tools, listing, merged_view.resources.tasks_only(), target, merged_view.escaped_servers)

@@ -32,7 +32,7 @@ NO_TIERS: Final = ServerTiers()
 _NO_RULES: Final = Rules()
 
 
-_Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
+_NamespaceIndex = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
 """The servers of a namespace, the index with a bit for each of their tools, and the tool of each bit."""
 
 
@@ -112,7 +112,7 @@ class RuleSet:
             namespace: Quota(
                 namespace,
                 **msgspec.structs.asdict(merged.limits),
-                by={member: self._policies.name(index) for member, index in merged.limited_by.items()},
+                policies={member: self._policies.name(index) for member, index in merged.limited_by.items()},
             )
             for namespace, merged in self._merged.items()
             if merged.limited_by
@@ -129,10 +129,10 @@ class RuleSet:
         by_rules: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
         constraints = {}
         for tool, rules in allowed.items():
-            explained = self.explains(tool[0])
-            key = tuple(rules), explained
+            explains = self.explains(tool[0])
+            key = tuple(rules), explains
             if key not in by_rules:
-                by_rules[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=explained)
+                by_rules[key] = Constraint([self._policies.allowances[rule] for rule in rules], quote_rules=explains)
             constraints[tool] = by_rules[key]
         return constraints
 
@@ -153,8 +153,8 @@ class RuleSet:
         sentences: dict[ToolRef, str] = {}
         for namespace, merged in self._merged.items():
             for bits, index in merged.manual:
-                why = self._policies.manual_sentence(index)
-                sentences.update(dict.fromkeys(self._policies.tools(namespace, bits), why))
+                sentence = self._policies.manual_sentence(index)
+                sentences.update(dict.fromkeys(self._policies.tools(namespace, bits), sentence))
         return sentences
 
     def explains(self, server: ServerKey) -> bool:
@@ -173,7 +173,7 @@ def compile_policies_in_slices(snapshot: Snapshot, previous: Policies | None = N
     """Compile the policies of a snapshot; unchanged parts are reused from `previous`."""
     policies = Policies(snapshot, previous)
     for namespace in policies.namespaces:
-        policies.indexed[namespace] = yield from policies.index_in_slices(namespace, previous)
+        policies.namespace_indexes[namespace] = yield from policies.index_in_slices(namespace, previous)
     return policies
 
 
@@ -186,14 +186,14 @@ class Policies:
         self.enforced = bool(rules.policies) or not self.allow_by_default
         """Whether policies restrict any principal. This is read at every request."""
         self._servers = snapshot.servers
-        same = previous is not None and previous.rules == rules
-        by_subject = previous.by_subject if previous is not None and same else None
+        is_unchanged = previous is not None and previous.rules == rules
+        by_subject = previous.by_subject if previous is not None and is_unchanged else None
         self.by_subject: PoliciesBySubject = by_subject or PoliciesBySubject(rules.policies)
         self._by_namespace: dict[str, dict[int, Policy]] = {}
         for index, policy in enumerate(rules.policies):
             self._by_namespace.setdefault(policy.namespace, {})[index] = policy
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
-        self.indexed: dict[str, _Indexed] = {}
+        self.namespace_indexes: dict[str, _NamespaceIndex] = {}
         """Indexes of tools by namespace."""
         self.allowances = self._allowances(previous)
         """Compiled `arguments` schemas of the rules that have such a schema."""
@@ -232,9 +232,10 @@ class Policies:
             case "Default":
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
-                doubted = ", ".join(self.name(index) for index in verdict.policies if index < 0)
-                hint = f"; {doubted} names its subject without an issuer, but there are several issuers: set `issuer`"
-                return f"no rule of {policies} allows the tool" + (hint if doubted else "")
+                doubtful_policies = ", ".join(self.name(index) for index in verdict.policies if index < 0)
+                doubt = "names its subject without an issuer, but there are several issuers: set `issuer`"
+                hint = f"; {doubtful_policies} {doubt}" if doubtful_policies else ""
+                return f"no rule of {policies} allows the tool{hint}"
             case "NotSpokenOf":
                 return f"{policies} select the server, but none of their subjects matches the caller"
             case _:
@@ -256,11 +257,11 @@ class Policies:
 
     def index(self, namespace: str) -> ToolIndex:
         """The tools of a namespace that has policies."""
-        return self.indexed[namespace][1]
+        return self.namespace_indexes[namespace][1]
 
     def tools(self, namespace: str, bits: int) -> Iterable[ToolRef]:
         """The tools of a namespace whose bits in its index are set in `bits`."""
-        return self.index(namespace).select(bits, self.indexed[namespace][2])
+        return self.index(namespace).select(bits, self.namespace_indexes[namespace][2])
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
         return merge_in_steps(
@@ -300,7 +301,7 @@ class Policies:
             self._by_namespace[namespace],
             self._unmatched_servers(namespace),
         )
-        for server in self.indexed[namespace][0]:
+        for server in self.namespace_indexes[namespace][0]:
             name = server.key.name
             bits = index.of_servers((name,))
             if bits:
@@ -326,18 +327,22 @@ class Policies:
         judged_servers = frozenset(judged)
         return frozenset(
             server.key.name
-            for server in self.indexed[namespace][0]
+            for server in self.namespace_indexes[namespace][0]
             if server.key.name not in judged_servers and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
-    def index_in_slices(self, namespace: str, previous: Policies | None) -> Generator[None, None, _Indexed]:
+    def index_in_slices(self, namespace: str, previous: Policies | None) -> Generator[None, None, _NamespaceIndex]:
         """Index the tools of one namespace, or take the index of `previous` if the servers are unchanged."""
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
-        indexed = previous.indexed.get(namespace) if previous is not None else None
-        if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is_same, indexed[0], servers)):
-            yield from indexed[1].prepare_in_slices(policies)
-            return indexed
+        previous_index = previous.namespace_indexes.get(namespace) if previous is not None else None
+        if (
+            previous_index is not None
+            and len(previous_index[0]) == len(servers)
+            and all(map(_is_same, previous_index[0], servers))
+        ):
+            yield from previous_index[1].prepare_in_slices(policies)
+            return previous_index
         index = ToolIndex()
         yield from index.fill_in_slices(
             IndexedServer(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
@@ -363,8 +368,8 @@ class Policies:
 
 def alters(merged: Merged) -> bool:
     """Whether merged policies do more than allow and deny."""
-    rest = Merged(merged.visible, merged.free, explaining=merged.explaining, bare=merged.bare)
-    return merged != rest
+    permissions = Merged(merged.visible, merged.free, explaining=merged.explaining, bare=merged.bare)
+    return merged != permissions
 
 
 def _is_same(server: Server, other: Server) -> bool:

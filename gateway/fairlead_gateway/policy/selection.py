@@ -77,8 +77,8 @@ class Selection:
         self.policies = catalog.policies
         self.built_views = BuiltViews(catalog.views, enforced=catalog.policies.enforced)
         """Table of the views that are already built, for the look-up at each request."""
-        self._earlier = previous.bounded_lists() if previous is not None else {}
-        self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
+        self._previous_lists = previous.views_with_quotas() if previous is not None else {}
+        self._views_by_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
         """Protects the views, because the REST API reads them from another thread."""
@@ -94,7 +94,7 @@ class Selection:
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """Views of a subject with its rule set, even if policies do not restrict the subject."""
-        views = self.built_views.of_subject.get(identity)
+        views = self.built_views.views_by_subject.get(identity)
         if views is None:  # `not views` would call `__len__`, which merges the policies and blocks the event loop
             views = self._find(identity)
         views.is_used = True
@@ -102,12 +102,12 @@ class Selection:
 
     def _find(self, identity: Identity) -> SubjectViews:
         key = self.policies.key_for(identity)
-        views = self._of_rules.get(key)
+        views = self._views_by_rules.get(key)
         if views is None:
             views = self._new(key)
-        if len(self.built_views.of_subject) >= SUBJECTS:
-            self.built_views.of_subject = {}
-        self.built_views.of_subject[identity] = views
+        if len(self.built_views.views_by_subject) >= SUBJECTS:
+            self.built_views.views_by_subject = {}
+        self.built_views.views_by_subject[identity] = views
         return views
 
     def prepare_in_slices(self, previous: Selection) -> Generator[None, None, None]:
@@ -118,10 +118,10 @@ class Selection:
             old_view = previous.targets.get(target)
             if target == MERGED or (old_view is not None and old_view.is_joined):
                 yield from view.prepare_in_slices()
-        for identity, views in [*previous.built_views.of_subject.items()]:
+        for identity, views in [*previous.built_views.views_by_subject.items()]:
             if not views.is_used or not self.policies.enforced:
                 continue
-            new_views = self.built_views.of_subject.get(identity)
+            new_views = self.built_views.views_by_subject.get(identity)
             if new_views is None:
                 new_views = self._find(identity)
             yield
@@ -136,7 +136,7 @@ class Selection:
     @property
     def weight(self) -> int:
         """Approximate bytes of the views of all rule sets."""
-        return sum(each.weight for each in self._of_rules.values())
+        return sum(each.weight for each in self._views_by_rules.values())
 
     def parts_in_slices(self) -> Generator[None, None, list[object]]:
         """Objects of the selection; small objects come before the objects that contain them. Releasing the objects in
@@ -144,10 +144,10 @@ class Selection:
         """
         servers = [*self.snapshot.servers.values()]
         endpoints = [endpoint for endpoint, tier in self.catalog.endpoints.values() if tier is None]
-        of_rules = [*self._of_rules.values()]
+        subject_views = [*self._views_by_rules.values()]
         views = [
             *{id(view): view for view in self.targets.values()}.values(),
-            *(view for each in of_rules for view in each.views.values()),
+            *(view for each in subject_views for view in each.views.values()),
         ]
         parts: list[object] = []
         for view in views:
@@ -167,8 +167,8 @@ class Selection:
             yield
         parts += self.snapshot.merged.values()
         yield
-        for holders in (servers, endpoints, views, of_rules):
-            parts += holders
+        for objects in (servers, endpoints, views, subject_views):
+            parts += objects
         return parts
 
     def _new(self, key: tuple[int, ...]) -> SubjectViews:
@@ -181,27 +181,29 @@ class Selection:
             if method is not None:
                 method(views)
 
-        new_views = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), evict)
+        new_views = SubjectViews(self.catalog, rules, self._previous_lists.get(rules.names, {}), evict)
         with self._lock:
-            return self._of_rules.setdefault(key, new_views)
+            return self._views_by_rules.setdefault(key, new_views)
 
     def _evict_views(self, views: SubjectViews) -> None:
         """Drop the least recently used views beyond the limit. Requests in flight keep references to their views."""
         with self._lock:
-            if views.rules.key in self._of_rules:
-                self._of_rules.move_to_end(views.rules.key)
+            if views.rules.key in self._views_by_rules:
+                self._views_by_rules.move_to_end(views.rules.key)
             weight = self.weight
-            while weight > self._view_bytes and len(self._of_rules) > 1:
-                weight -= self._of_rules.popitem(last=False)[1].weight
-                self.built_views.of_subject = {}
+            while weight > self._view_bytes and len(self._views_by_rules) > 1:
+                weight -= self._views_by_rules.popitem(last=False)[1].weight
+                self.built_views.views_by_subject = {}
 
-    def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
+    def views_with_quotas(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """Views of rule sets with quotas, by the names of their policies. The next selection compares its own lists
         with these: a tool that only the new list leaves out stays callable for a grace period.
         """
         with self._lock:
-            bounded = [each for each in self._of_rules.values() if each.rules.is_merged and each.rules.quotas]
-        return {each.rules.names: each.views for each in bounded}
+            subject_views = [
+                each for each in self._views_by_rules.values() if each.rules.is_merged and each.rules.quotas
+            ]
+        return {each.rules.names: each.views for each in subject_views}
 
 
 class ServedSelection:

@@ -11,7 +11,7 @@ from typing import Final
 from fairlead_api.documents.rules import Tier
 from fairlead_api.slices import finish
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
-from fairlead_gateway.policy.hidden_tools_notice import MOST_NAMED
+from fairlead_gateway.policy.hidden_tools_notice import MAX_NAMED
 from fairlead_gateway.policy.router import merged_target, router_view
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.view import MERGED, View
@@ -54,8 +54,8 @@ class SubjectViews(Mapping[bytes, View]):
 
     def __contains__(self, target: object) -> bool:
         self.rules.merge()
-        origin = self._catalog.endpoints.get(target) if isinstance(target, bytes) else None
-        return origin is not None and self._exists(*origin)
+        endpoint_and_tier = self._catalog.endpoints.get(target) if isinstance(target, bytes) else None
+        return endpoint_and_tier is not None and self._exists(*endpoint_and_tier)
 
     def __getitem__(self, target: bytes) -> View:
         view = self.views.get(target)
@@ -82,12 +82,14 @@ class SubjectViews(Mapping[bytes, View]):
             yield from self.rules.merge_in_slices()
         if target in self.views or target not in self:
             return
-        merged, unconstrained = merged_target(target), self._catalog.views[target]
-        if merged is not None:
-            yield from self.build_in_slices(merged)
-            shared = self.views[merged] is self._catalog.views[merged]
+        path_at_merged, unconstrained = merged_target(target), self._catalog.views[target]
+        if path_at_merged is not None:
+            yield from self.build_in_slices(path_at_merged)
+            is_shared = self.views[path_at_merged] is self._catalog.views[path_at_merged]
             endpoint = self._catalog.endpoints[target][0]
-            view = unconstrained if shared else router_view(self.views[merged], endpoint.tools, endpoint.legacy)
+            view = (
+                unconstrained if is_shared else router_view(self.views[path_at_merged], endpoint.tools, endpoint.legacy)
+            )
             self._keep(target, view)
             return
         view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._previous.get(target))
@@ -98,7 +100,7 @@ class SubjectViews(Mapping[bytes, View]):
 
     def _keep(self, target: bytes, view: View) -> None:
         if view is not self._catalog.views[target]:
-            self.weight += sum(map(len, view.parts)) + min(len(view.hidden), MOST_NAMED) * _BYTES_PER_NOTICE
+            self.weight += sum(map(len, view.parts)) + min(len(view.hidden), MAX_NAMED) * _BYTES_PER_NOTICE
         self.views[target] = view
         self._on_growth(self)
 

@@ -22,9 +22,9 @@ from fairlead_gateway.policy.tiers import by_speed, why_hidden
 
 MAX_MOVES: Final = 500
 """Maximum number of stored moves; with the limits below they take less than 1 MB."""
-MOST_TIERS: Final = 16
+MAX_TIERS: Final = 16
 """Maximum number of tiers that one move names."""
-MOST_CHARACTERS: Final = 256
+MAX_CHARACTERS: Final = 256
 """Maximum number of characters of a tool's name, of a tier's name, and of a reason."""
 
 
@@ -53,7 +53,7 @@ class TierMoves:
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), limit: int = MAX_MOVES) -> None:
         self._now = now
         self._moves: deque[TierMove] = deque(maxlen=limit)
-        self._since = self._stamp()
+        self._since = self._timestamp()
 
     @property
     def since(self) -> str:
@@ -69,11 +69,11 @@ class TierMoves:
 
     def on_swap(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         """Record the moves between two consecutive snapshots, in slices."""
-        at = self._stamp()
+        at = self._timestamp()
         for move in (yield from moves_between(before, after, at)):
             self._moves.append(move)
 
-    def _stamp(self) -> str:
+    def _timestamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
 
 
@@ -95,20 +95,22 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
                 yield
             tool_before = tools_before.get(tool.name)
             state_before, state = states[0].get(tool.name), states[1].get(tool.name)
-            same = same_rules and tool_before is tool and _deciding_tiers(state_before) == _deciding_tiers(state)
-            if tool_before is None or same:
+            is_unchanged = (
+                same_rules and tool_before is tool and _deciding_tiers(state_before) == _deciding_tiers(state)
+            )
+            if tool_before is None or is_unchanged:
                 continue
-            showed = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
-            shows = [new.name for _, new in tiers if _shows(new, tool, state, floors[1])]
-            if showed != shows:
+            old_tiers = [tier.name for tier, _ in tiers if _shows(tier, tool_before, state_before, floors[0])]
+            new_tiers = [tier.name for _, tier in tiers if _shows(tier, tool, state, floors[1])]
+            if old_tiers != new_tiers:
                 moves.append(
                     _move(
                         at,
                         tool,
                         state,
-                        showed,
-                        shows,
-                        why={new.name: why_hidden(new, tool, state, floors[1].of(tool)) for _, new in tiers},
+                        old_tiers,
+                        new_tiers,
+                        reasons={tier.name: why_hidden(tier, tool, state, floors[1].of(tool)) for _, tier in tiers},
                     )
                 )
         yield
@@ -124,18 +126,23 @@ def _shows(tier: Tier, tool: Tool, state: ToolState | None, floors: Floors) -> b
 
 
 def _move(
-    at: str, tool: Tool, state: ToolState | None, showed: list[str], shows: list[str], why: dict[str, str | None]
+    at: str,
+    tool: Tool,
+    state: ToolState | None,
+    old_tiers: list[str],
+    new_tiers: list[str],
+    reasons: dict[str, str | None],
 ) -> TierMove:
-    left = tuple(tier for tier in showed if tier not in shows)
-    entered = tuple(tier for tier in shows if tier not in showed)
+    left = tuple(tier for tier in old_tiers if tier not in new_tiers)
+    entered = tuple(tier for tier in new_tiers if tier not in old_tiers)
     fits = {} if state is None else state.fits
-    reason = why[left[0]] if left else fits.get(entered[0])
+    reason = reasons[left[0]] if left else fits.get(entered[0])
     return TierMove(
         at,
         tool.ref,
-        left[:MOST_TIERS],
-        entered[:MOST_TIERS],
-        next(iter(showed), None),
-        next(iter(shows), None),
-        (reason or "")[:MOST_CHARACTERS],
+        left[:MAX_TIERS],
+        entered[:MAX_TIERS],
+        next(iter(old_tiers), None),
+        next(iter(new_tiers), None),
+        (reason or "")[:MAX_CHARACTERS],
     )

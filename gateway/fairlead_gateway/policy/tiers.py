@@ -35,7 +35,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """The fastest tier that shows the tool; None if no tier shows it."""
     callable_until: float
     """End of the grace period in which the tool can still be called, in seconds of the gateway's clock."""
-    by: str | None = None
+    hiding_tier: str | None = None
     """The tier that hides the tool; None if a policy's limit on lists hides it."""
     untiered: bool = False
     """Whether the endpoint without a tier shows the tool."""
@@ -91,7 +91,7 @@ def hide_in_slices(
     before.
     """
     hidden: dict[ToolRef, Hidden] = {}
-    ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
+    tiers, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
     floors = Floors(snapshot.rules.tiers)
     for key, server in snapshot.servers.items():
         states = snapshot.states.get(key, {})
@@ -101,9 +101,9 @@ def hide_in_slices(
             state, floor = states.get(tool.name), floors.of(tool)
             reason = why_hidden(tier, tool, state, floor)
             if reason is not None:
-                fastest = next((other.name for other in ordered if why_hidden(other, tool, state, floor) is None), None)
-                hidden_previously = before.get(tool.ref)
-                until = now + GRACE_SECONDS if hidden_previously is None else hidden_previously.callable_until
-                hidden[tool.ref] = Hidden(reason, fastest, until, tier.name, untiered)
+                fastest = next((other.name for other in tiers if why_hidden(other, tool, state, floor) is None), None)
+                previous = before.get(tool.ref)
+                callable_until = now + GRACE_SECONDS if previous is None else previous.callable_until
+                hidden[tool.ref] = Hidden(reason, fastest, callable_until, tier.name, untiered)
         yield
     return hidden

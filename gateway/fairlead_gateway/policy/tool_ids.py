@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ID: Final = "mcp."
 MAX_ID: Final = 1024
 """Maximum number of characters of an id. Even the longest names of a server and a tool together are shorter."""
-MOST_NAMED: Final = 5
+MAX_NAMED: Final = 5
 """Maximum number of servers, and of tools, that an error message names."""
 ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
 """Servers by name; for each server, the listed names of its tools by their unprefixed names."""
@@ -44,13 +44,13 @@ def by_own_name(routes: Mapping[str, Route]) -> dict[ServerKey, dict[str, str]]:
 
 def by_former_name(routes: Mapping[str, Route]) -> dict[str, str]:
     """Listed names of renamed tools (`as` in `spec.tools`), by the names and ids that they would have without `as`."""
-    former: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, route in routes.items():
         tool = route.tool
         if tool is not None and tool.renamed is not None:
-            former[name.removesuffix(tool.renamed) + tool.name] = name
-            former[f"{ID}{route.server.key.name}.{tool.name}"] = name
-    return former
+            names[name.removesuffix(tool.renamed) + tool.name] = name
+            names[f"{ID}{route.server.key.name}.{tool.name}"] = name
+    return names
 
 
 def find_named(tools_by_server: ByServer, rest_of_id: str) -> tuple[list[str], list[ServerKey]]:
@@ -78,5 +78,5 @@ def ambiguity_message(name: str, servers: Sequence[ServerKey], listed_names: Seq
 
 def list_names(names: Sequence[object]) -> str:
     """Join the first names for a message, and append the number of further names."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMED
+    return ", ".join(map(str, names[:MAX_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -21,7 +21,7 @@ MAX_SHARED: Final = 1024
 """Maximum number of compiled templates in the cache that all views share; each takes about 11 KB."""
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _ANY: Final = r"[\s\S]*"
-_OF_OPERATOR: Final = MappingProxyType(
+_PATTERNS: Final = MappingProxyType(
     {"+": _ANY, "#": f"(?:#{_ANY})?", "/": f"(?:/{_ANY})?", "?": rf"(?:\?{_ANY})?", "&": f"(?:&{_ANY})?"}
 )
 
@@ -41,7 +41,7 @@ class UriTemplate:
         pieces, end = [], 0
         for expression in expressions:
             pieces.append(re.escape(template[end : expression.start()]))
-            pieces.append(_OF_OPERATOR.get(expression.group(1), "[^/?#]*"))
+            pieces.append(_PATTERNS.get(expression.group(1), "[^/?#]*"))
             end = expression.end()
         pieces.append(re.escape(template[end:]))
         # These regular expressions do not backtrack; `re` takes hours for {a}{b}{c}{d}{e} and a URI without a match.

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 MERGED: Final = b"/mcp"
 """Request target of the merged endpoint without a tier; the target of a tier is this path with its name appended."""
-NEAR: Final = 200
+MAX_COMPARED_NAMES: Final = 200
 """Maximum number of names that are compared with a wrong name, to suggest the name that was probably meant."""
-NEAR_START: Final = 3
-"""Number of leading characters that a suggested name shares with the wrong name, if there are more than `NEAR`
-tools.
+COMMON_CHARACTERS: Final = 3
+"""Number of leading characters that a suggested name shares with the wrong name in a view with more than
+`MAX_COMPARED_NAMES` tools.
 """
 
 
@@ -55,7 +55,7 @@ class ViewTools:
     hidden: Mapping[str, Hidden]
     pinned: frozenset[str]
     why_denied: Callable[[str], str | None]
-    reads: bool
+    lists_reader: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +75,20 @@ class View:
     """The tools that one request target shows, by listed name, sorted by name."""
 
     __slots__ = (
-        "_by_own_name",
-        "_by_server",
-        "_for_apps",
-        "_former",
         "_hidden_member",
         "_instructions",
         "_listing",
+        "_names_by_former_name",
+        "_names_by_server",
+        "_names_by_server_name",
+        "_names_for_apps",
         "base",
         "escaped_servers",
         "everything",
         "full_view",
         "hidden",
+        "lists_reader",
         "pinned",
-        "reads",
         "resources",
         "routes",
         "server_info",
@@ -127,17 +127,17 @@ class View:
         self.full_view = target.full_view
         """For the router endpoint, the view with all tools that the router can find and call; None for any other
         endpoint."""
-        self.reads = tools.reads
+        self.lists_reader = tools.lists_reader
         """Whether the list includes `read_result`, because a tool or a policy limits the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None
-        self._by_own_name: dict[ServerKey, dict[str, str]] | None = None
-        self._by_server: ByServer | None = None
-        self._former: dict[str, str] | None = None
-        self._for_apps: dict[str, list[str]] | None = None
+        self._names_by_server_name: dict[ServerKey, dict[str, str]] | None = None
+        self._names_by_server: ByServer | None = None
+        self._names_by_former_name: dict[str, str] | None = None
+        self._names_for_apps: dict[str, list[str]] | None = None
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
-        """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
+        """Route of a hidden tool; None if the view hides no tool called `name`. `now` is the time of the gateway's
         clock. In a grace period the tool can still be called, because clients may have an older list. After the grace
         period the route refuses calls and says which tier lists the tool.
         """
@@ -155,9 +155,9 @@ class View:
         """
         if not name.startswith(ID) or len(name) > MAX_ID:
             return None
-        if self._by_server is None:
-            self._by_server = by_server(self.everything)
-        listed_names, servers = find_named(self._by_server, name.removeprefix(ID))
+        if self._names_by_server is None:
+            self._names_by_server = by_server(self.everything)
+        listed_names, servers = find_named(self._names_by_server, name.removeprefix(ID))
         if not listed_names:
             return None
         if len(servers) > 1:
@@ -168,9 +168,9 @@ class View:
         """Route of a tool by its unprefixed name, which the MCP app of its server uses; None if no server with an app
         has such a tool. A string explains why a name is ambiguous. `now` is the time of the gateway's clock.
         """
-        if self._for_apps is None:
-            self._for_apps = names_for_apps(self.everything)
-        listed_names = self._for_apps.get(name)
+        if self._names_for_apps is None:
+            self._names_for_apps = names_for_apps(self.everything)
+        listed_names = self._names_for_apps.get(name)
         if listed_names is None:
             return None
         if len(listed_names) > 1:
@@ -186,31 +186,32 @@ class View:
 
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
         """Route of a shown or hidden tool, by its server and its name at the server; None if policies deny the tool."""
-        if self._by_own_name is None:
-            self._by_own_name = by_own_name(self.everything)
-        listed_name = self._by_own_name.get(server, {}).get(tool)
+        if self._names_by_server_name is None:
+            self._names_by_server_name = by_own_name(self.everything)
+        listed_name = self._names_by_server_name.get(server, {}).get(tool)
         return None if listed_name is None else self.everything[listed_name]
 
     def find_renamed(self, name: str) -> str | None:
         """Listed name of a shown or hidden tool that clients see under another name (`as` in `spec.tools`). `name` is
         its name at the server, or the id that it would have without `as`. None for any other name.
         """
-        if self._former is None:
-            self._former = by_former_name(self.everything)
-        return self._former.get(name)
+        if self._names_by_former_name is None:
+            self._names_by_former_name = by_former_name(self.everything)
+        return self._names_by_former_name.get(name)
 
     def nearest(self, name: str) -> str | None:
-        """The shown tool that a wrong name probably means. In a view with more than `NEAR` tools, the search is limited
-        to about 2 ms: only names that begin like the wrong name are compared, with or without the prefix.
+        """The shown tool that a wrong name probably means. In a view with more than `MAX_COMPARED_NAMES` tools, the
+        search is limited to about 2 ms: only names that begin like the wrong name are compared, with or without the
+        prefix.
         """
-        if len(self.routes) <= NEAR:
+        if len(self.routes) <= MAX_COMPARED_NAMES:
             return suggest_name(name, self.routes)
-        start, names = name[:NEAR_START].casefold(), []
-        behind = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:NEAR_START]
+        start, names = name[:COMMON_CHARACTERS].casefold(), []
+        after_separator = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:COMMON_CHARACTERS]
         for exposed in self.routes:
-            if behind in exposed or exposed[:NEAR_START].casefold() == start:
+            if after_separator in exposed or exposed[:COMMON_CHARACTERS].casefold() == start:
                 names.append(exposed)
-                if len(names) == NEAR:
+                if len(names) == MAX_COMPARED_NAMES:
                     break
         return suggest_name(name, names)
 
@@ -278,19 +279,19 @@ class BuiltViews:
     whether policies restrict anybody.
     """
 
-    __slots__ = ("_enforced", "_targets", "of_subject")
+    __slots__ = ("_enforced", "_targets", "views_by_subject")
 
     def __init__(self, targets: dict[bytes, View], *, enforced: bool) -> None:
         self._targets = targets
         self._enforced = enforced
-        self.of_subject: dict[Identity, SubjectViews] = {}
+        self.views_by_subject: dict[Identity, SubjectViews] = {}
         """Views by subject, for subjects whose rule set was already looked up. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target; None if the view is not built yet or does not exist (see `Selection.is_built`)."""
         if not self._enforced:
             return self._targets.get(target)
-        views = self.of_subject.get(identity)
+        views = self.views_by_subject.get(identity)
         if views is None:
             return None
         views.is_used = True

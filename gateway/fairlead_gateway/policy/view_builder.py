@@ -53,10 +53,10 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
             catalog.views[target] = router_view(catalog.views[merged], endpoint.tools, endpoint.legacy)
             continue
         default = catalog.default
-        same = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
-        if same not in catalog.views:
-            catalog.views[same] = yield from ViewBuilder(catalog, UNCONSTRAINED, same).build_in_slices()
-        catalog.views[target] = catalog.views[same]
+        view_target = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
+        if view_target not in catalog.views:
+            catalog.views[view_target] = yield from ViewBuilder(catalog, UNCONSTRAINED, view_target).build_in_slices()
+        catalog.views[target] = catalog.views[view_target]
         yield
 
 
@@ -95,8 +95,8 @@ class ViewBuilder:
         self._endpoint, requested = catalog.endpoints[target]
         self._tiers = tiers_at(catalog, rules, self._endpoint, requested)
         self._default = catalog.default if requested is None else requested
-        self._of_tools = changes_of_tools(rules)
-        self._of_servers = {
+        self._tool_changes = changes_of_tools(rules)
+        self._server_parameters = {
             key: (
                 changes_of_server(rules, key),
                 float("inf") if tier is None or tier.call_timeout_ms is None else tier.call_timeout_ms / 1000,
@@ -105,15 +105,15 @@ class ViewBuilder:
             for key, tier in self._tiers.items()
         }
         """By server: changes of its routes, the tier's limit on a call in seconds, and tools that the tier hides."""
-        self._unchanged = not self._of_tools and all(
-            not changes and seconds == float("inf") for changes, seconds, _ in self._of_servers.values()
+        self._unchanged = not self._tool_changes and all(
+            not changes and seconds == float("inf") for changes, seconds, _ in self._server_parameters.values()
         )
         """Whether the rule set and tiers leave every route of the endpoint unchanged."""
         self._everything: dict[str, Route] = {}
         """Routes of shown and hidden tools."""
         self._hidden_tools: dict[str, Hidden] = {}
         self._pinned_names: list[str] = []
-        self._bounds_results = False
+        self._limits_results = False
         """Whether a shown tool has a limit on the tokens of its results."""
         self._denied_names: list[str] = []
         """Names of tools that policies deny."""
@@ -127,8 +127,8 @@ class ViewBuilder:
             yield
         yield from self._cut_in_slices(previous)
         unconstrained = catalog.views.get(self._target)
-        reduced = self._denied_names or len(self._tiers) < len(endpoint.servers)
-        if unconstrained is not None and not reduced and not rules.alters:
+        is_reduced = self._denied_names or len(self._tiers) < len(endpoint.servers)
+        if unconstrained is not None and not is_reduced and not rules.alters:
             return unconstrained
         everything = endpoint.routes if self._unchanged and not self._denied_names else self._everything
         routes, hidden = everything, self._hidden_tools
@@ -144,7 +144,7 @@ class ViewBuilder:
             hidden=hidden,
             pinned=frozenset(self._pinned_names),
             why_denied=partial(_why_denied, rules, catalog.policies, endpoint),
-            reads=self._reads(routes),
+            lists_reader=self._reads(routes),
         )
         target = ViewTarget(
             base=endpoint.target,
@@ -156,7 +156,7 @@ class ViewBuilder:
         return View(view_tools, listing, self._resources(escaped_servers), target, escaped_servers)
 
     def _reads(self, routes: Mapping[str, Route]) -> bool:
-        return self._bounds_results and READ_RESULT not in routes
+        return self._limits_results and READ_RESULT not in routes
 
     def _add_allowed(self, chunk: tuple[tuple[str, Route], ...]) -> None:
         """Add the tools in `chunk` that policies allow, with the routes that the rule set and tiers give them."""
@@ -167,22 +167,22 @@ class ViewBuilder:
             if ref in denied_tools:
                 self._denied_names.append(name)
                 continue
-            changes, seconds, hides = self._of_servers[ref[0]]
+            changes, seconds, hidden_in_tier = self._server_parameters[ref[0]]
             if not self._unchanged:
-                tool_changes = self._of_tools.get(ref, NO_CHANGES)
+                tool_changes = self._tool_changes.get(ref, NO_CHANGES)
                 if tool_changes or changes:
                     route = replace(route, **changes, **tool_changes)
                 route = route.with_time_limit(seconds)
             self._everything[name] = route
             if ref in pinned:
                 self._pinned_names.append(name)
-            hidden = hides.get(ref)
+            hidden = hidden_in_tier.get(ref)
             if ref in floors:
                 hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
                 self._hidden_tools[name] = self._drop_unreachable_hints(ref[0], hidden)
-            elif route.most_tokens is not None:
-                self._bounds_results = True
+            elif route.max_result_tokens is not None:
+                self._limits_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
         """Why a tool with a tier floor from a policy is hidden; None if the tool is shown. A tier floor takes effect at
@@ -213,13 +213,13 @@ class ViewBuilder:
             if quota.max_tools is None and quota.tool_tokens is None:
                 continue
             pinned = frozenset(self._pinned_names)
-            listed = [
+            tools = [
                 (name, self._endpoint.tools[name][1], name in pinned)
                 for name, route in self._everything.items()
                 if route.server.key.namespace == quota.namespace and name not in self._hidden_tools
             ]
-            cut = yield from self._catalog.cutter.cut_in_slices(listed, quota)
-            for name, limit in cut.items():
+            limits = yield from self._catalog.cutter.cut_in_slices(tools, quota)
+            for name, limit in limits.items():
                 until = self._callable_until(name, previous)
                 self._hidden_tools[name] = Hidden(limit.reason, None, until, policy=limit.policy)
 
@@ -236,29 +236,33 @@ class ViewBuilder:
     ) -> Generator[None, None, ToolList]:
         lists = self._endpoint.lists
         marks = [f"\0{key}" for key in escaped_servers]  # no tool name begins with NUL
-        reads = self._reads(routes)
-        if reads:
+        lists_reader = self._reads(routes)
+        if lists_reader:
             marks.append("\0")
         key = frozenset((*self._denied_names, *self._hidden_tools, *marks))
         yield
-        listed = lists.get(key)
-        if listed is None:
-            definitions = yield from self._definitions_in_slices(routes, escaped_servers, reads=reads)
+        tool_list = lists.get(key)
+        if tool_list is None:
+            definitions = yield from self._definitions_in_slices(routes, escaped_servers, lists_reader=lists_reader)
             legacy = self._endpoint.legacy
-            for_legacy = None
+            legacy_list = None
             if not routes.keys().isdisjoint(legacy):
-                for_legacy = ToolList(
-                    (yield from self._definitions_in_slices(routes, escaped_servers, reads=reads, legacy=legacy))
+                legacy_list = ToolList(
+                    (
+                        yield from self._definitions_in_slices(
+                            routes, escaped_servers, lists_reader=lists_reader, legacy=legacy
+                        )
+                    )
                 )
-            listed = lists[key] = ToolList(definitions, for_legacy)
-        return listed
+            tool_list = lists[key] = ToolList(definitions, legacy_list)
+        return tool_list
 
     def _definitions_in_slices(
         self,
         routes: Mapping[str, Route],
         escaped_servers: frozenset[ServerKey],
         *,
-        reads: bool,
+        lists_reader: bool,
         legacy: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Generator[None, None, list[bytes]]:
         """Definitions for a tool list. `legacy` has replacements by name; an empty replacement leaves the tool out."""
@@ -268,7 +272,7 @@ class ViewBuilder:
             bytes(escape(definition)) if escaped_servers and routes[name].escapes else definition
             for name, definition in sources
         )
-        if reads:
+        if lists_reader:
             definitions.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
         return definitions
 

@@ -24,7 +24,7 @@ class StoredCaller(NamedTuple):
     principal: str
     agent: str
     """Name of the agent in policies; empty if the caller has no such name."""
-    letters: int
+    characters: int
     """Total number of characters of the strings."""
 
     @classmethod
@@ -39,12 +39,12 @@ NOBODY: Final = StoredCaller.of(ANONYMOUS)
 class EndedCall(msgspec.Struct, frozen=True):
     """A finished call. Times are in seconds of the gateway's clock."""
 
-    began: float
-    ended: float
-    sent: float
+    started_at: float
+    ended_at: float
+    sent_at: float
     """Start of the last attempt; negative if there was no attempt, or if `trail` has the attempt."""
-    answered: float
-    """End of the attempt that began at `sent`; negative if the end of the call aborted it."""
+    answered_at: float
+    """End of the attempt that began at `sent_at`; negative if the end of the call aborted it."""
     method: str
     name: str
     """Name of the tool at the server; for other requests, the requested name or URI."""
@@ -61,20 +61,20 @@ class EndedCall(msgspec.Struct, frozen=True):
     result_bytes: int
     arguments: bytes | None = None
     """Raw JSON; None unless the audit log records arguments too, and empty if they are too large to be stored."""
-    why: CallRefusal | None = None
+    refusal: CallRefusal | None = None
     """Why the gateway refused the call; None for any other call."""
     trail: tuple[CallPhase, ...] = ()
-    """Phases that were recorded in addition to `sent` and `answered`, in order."""
+    """Phases that were recorded in addition to the attempt between `sent_at` and `answered_at`, in order."""
 
     @property
     def seconds(self) -> float:
         """Duration of the call for its client."""
-        return self.ended - self.began
+        return self.ended_at - self.started_at
 
     @property
     def hidden(self) -> bool:
         """Whether the client may not see the tool, so that only administrators may see its server."""
-        return self.why is not None and self.why.hidden
+        return self.refusal is not None and self.refusal.hidden
 
 
 class CallRefusal(NamedTuple):

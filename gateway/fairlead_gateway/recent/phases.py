@@ -1,8 +1,8 @@
 """Phases of a call, which split its duration.
 
 Pure module. A plain call has three phases: checks, one attempt, and translation of the response. Two timestamps are
-enough for these phases: when the attempt was sent, and when it was answered. Other calls record their further phases in
-a `CallTrail`, which is created when it is first needed.
+enough for these phases: the times at which the attempt was sent, and at which it was answered. The other phases of a
+call are recorded in a `CallTrail`, which is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NEVER: Final = -1.0
 """Stands for a time that is not set."""
 MAX_PHASES: Final = 32
 """Maximum number of phases in a trail, even if a server keeps sending requests to the client."""
-_SMALL: Final = 1e-5
+_MIN_GAP: Final = 1e-5
 """Minimum gap between two phases, in seconds, that is shown as a phase of its own."""
 
 
@@ -56,23 +56,23 @@ class CallPhase(NamedTuple):
 class CallTrail:
     """Recorded phases of a call in order, and its current phase."""
 
-    __slots__ = ("_kind", "_since", "phases")
+    __slots__ = ("_kind", "_started_at", "phases")
 
     def __init__(self) -> None:
         self.phases: list[CallPhase] = []
         self._kind = ""
-        self._since = NEVER
+        self._started_at = NEVER
 
     def begin(self, kind: str, now: float) -> None:
         """End the current phase, and begin a phase of `kind`."""
         self.end(now)
         self._kind = kind
-        self._since = now
+        self._started_at = now
 
     def end(self, now: float) -> None:
         """End the current phase, if there is one."""
         if self._kind:
-            self.add(CallPhase(self._kind, self._since, now))
+            self.add(CallPhase(self._kind, self._started_at, now))
             self._kind = ""
 
     def add(self, phase: CallPhase) -> None:
@@ -82,24 +82,25 @@ class CallTrail:
 
 
 def timeline(
-    trail: Sequence[CallPhase], sent: float, answered: float, began: float, ended: float
+    trail: Sequence[CallPhase], sent_at: float, answered_at: float, started_at: float, ended_at: float
 ) -> Iterator[CallPhase]:
-    """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the start and end of the
-    last attempt. `sent` is NEVER if there was no attempt, or if `trail` has the attempt; `answered` is NEVER if the
-    attempt was aborted.
+    """All phases of a call without gaps, in seconds since its start.
+
+    `sent_at` and `answered_at` are the start and end of the last attempt. `sent_at` is NEVER if there was no attempt,
+    or if `trail` has the attempt; `answered_at` is NEVER if the attempt was aborted.
     """
-    phases, seconds = [*trail], ended - began
-    if sent >= 0:
-        phases.append(CallPhase(ATTEMPT, sent, ended if answered < 0 else answered))
-    at, kind = 0.0, CHECKS
+    phases, seconds = [*trail], ended_at - started_at
+    if sent_at >= 0:
+        phases.append(CallPhase(ATTEMPT, sent_at, ended_at if answered_at < 0 else answered_at))
+    previous_end, kind = 0.0, CHECKS
     for phase in sorted(phases, key=lambda each: each.begin):
-        begin = max(at, min(phase.begin - began, seconds))
-        end = max(begin, min(phase.end - began, seconds))
-        if begin - at > (_SMALL if at else 0.0):
-            yield CallPhase(kind, at, begin)
+        begin = max(previous_end, min(phase.begin - started_at, seconds))
+        end = max(begin, min(phase.end - started_at, seconds))
+        if begin - previous_end > (_MIN_GAP if previous_end else 0.0):
+            yield CallPhase(kind, previous_end, begin)
         else:
-            begin = at
+            begin = previous_end
         yield CallPhase(phase.kind, begin, end, phase.error)
-        at, kind = end, TRANSLATION if phase.kind in (ATTEMPT, CACHE, TASK) else CHECKS
-    if seconds > at or not phases:
-        yield CallPhase(kind, at, seconds)
+        previous_end, kind = end, TRANSLATION if phase.kind in (ATTEMPT, CACHE, TASK) else CHECKS
+    if seconds > previous_end or not phases:
+        yield CallPhase(kind, previous_end, seconds)

@@ -1,7 +1,7 @@
 """Ring buffer of the last calls, limited in number and in bytes.
 
 Recording a call costs a tuple and an append. There are no queues per reader: a reader requests the calls after the last
-number that it has seen, and a slow reader misses the oldest calls.
+call that it has read, and a slow reader misses the oldest calls.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fairlead_gateway.audit.arguments import MAX_ARGUMENTS
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, PackedCall, StoredCaller
 
-LEAST_BYTES: Final = 256 << 10
-"""Minimum limit in bytes. Half of it has room for the largest call."""
-PLAIN_LETTERS: Final = 160
+MIN_BYTES: Final = 256 << 10
+"""Minimum limit in bytes. The largest call fits into half of it."""
+PLAIN_CHARACTERS: Final = 160
 """Maximum number of characters of all strings of a plain call together; a call with longer strings, a trail or
 arguments is large.
 """
-WIDEST: Final = 4
+MAX_CHARACTER_BYTES: Final = 4
 """Maximum number of bytes that Python stores for a character."""
-PLAIN_BYTES: Final = 640 + WIDEST * PLAIN_LETTERS
+PLAIN_BYTES: Final = 640 + MAX_CHARACTER_BYTES * PLAIN_CHARACTERS
 """Maximum number of bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
 PHASE_BYTES: Final = 200
 ArgumentRenderer = Callable[[Raw], dict[str, Any]]
@@ -80,19 +80,19 @@ class RecentCalls:
         render_arguments: ArgumentRenderer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create an empty ring. `max_bytes` is at least LEAST_BYTES; half of it is for plain calls. `render_arguments`
+        """Create an empty ring. `max_bytes` is at least MIN_BYTES; half of it is for plain calls. `render_arguments`
         renders raw arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in
         seconds.
         """
         self._max_calls = min(max_calls, max_bytes // 2 // PLAIN_BYTES)
-        self._spare = max_bytes - self._max_calls * PLAIN_BYTES
+        self._max_large_bytes = max_bytes - self._max_calls * PLAIN_BYTES
         """Maximum number of bytes that calls may take in addition to plain calls."""
         self._clock = clock
         self._ring: deque[PackedCall] = deque(maxlen=self._max_calls)
-        self._large: deque[tuple[int, int]] = deque()
+        self._large_calls: deque[tuple[int, int]] = deque()
         """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
-        self._life = secrets.token_hex(4)
+        self._id_prefix = secrets.token_hex(4)
         """Random first part of call ids, so that calls of different processes have different ids."""
         self._newer_call: asyncio.Event | None = None
         """Event that the next call sets; None if no reader waits."""
@@ -122,7 +122,7 @@ class RecentCalls:
         room.
         """
         self.put(call)
-        self._large.append((self.number, extra_bytes))
+        self._large_calls.append((self.number, extra_bytes))
         self._large_bytes += extra_bytes
         self._drop_excess()
 
@@ -130,9 +130,9 @@ class RecentCalls:
         """Subtract the bytes of large calls that have left the ring. If large calls take too many bytes, drop the
         oldest of them with all calls before them.
         """
-        first, large = self.number - len(self._ring) + 1, self._large
-        while large and (large[0][0] < first or self._large_bytes > self._spare):
-            number, extra_bytes = large.popleft()
+        first, large_calls = self.number - len(self._ring) + 1, self._large_calls
+        while large_calls and (large_calls[0][0] < first or self._large_bytes > self._max_large_bytes):
+            number, extra_bytes = large_calls.popleft()
             self._large_bytes -= extra_bytes
             for _ in range(number - first + 1):
                 self._ring.popleft()
@@ -159,13 +159,13 @@ class RecentCalls:
 
     def ident(self, number: int) -> str:
         """Id of a call."""
-        return f"{self._life}-{number}"
+        return f"{self._id_prefix}-{number}"
 
     def number_of(self, ident: str) -> int | None:
         """Number of the call with an id; None if the id comes from another process, or if no call has it yet."""
-        life, _, number = ident.rpartition("-")
-        valid = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
-        return int(number) if valid and int(number) <= self.number else None
+        prefix, _, number = ident.rpartition("-")
+        is_valid = prefix == self._id_prefix and number.isascii() and number.isdecimal() and len(number) < 20
+        return int(number) if is_valid and int(number) <= self.number else None
 
     async def wait_newer(self, number: int, seconds: float) -> bool:
         """Wait up to `seconds` for a call with a higher number. Returns False if no such call was stored."""

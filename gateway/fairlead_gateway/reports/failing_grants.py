@@ -23,29 +23,29 @@ pauses between two grants, so that a single lost connection is not reported.
 """
 
 
-class _Failing(msgspec.Struct):
+class _FailureRun(msgspec.Struct):
     """Failures of one server, without a token in between."""
 
-    since: float
+    first_wall_time: float
     """Time of the first failure, in seconds since the epoch."""
-    began: float
+    first_at: float
     """Time of the first failure, in seconds of the clock."""
-    last: float
+    last_at: float
     """Time of the last failure, in seconds of the clock."""
-    reported: FailedGrant | None = None
+    entry: FailedGrant | None = None
 
 
 class FailingGrants:
-    """Failures of at most MOST_FAILED_GRANTS servers. `changed` is called when `report` has changed.
+    """Failures of at most MOST_FAILED_GRANTS servers. `on_change` is called when `report` has changed.
 
     `clock` is in monotonic seconds, `wall` in seconds since the epoch.
     """
 
-    def __init__(self, changed: Callable[[], None], clock: Callable[[], float], wall: Callable[[], float]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[], None], clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._on_change = on_change
         self._clock = clock
         self._wall = wall
-        self._failing: dict[ServerKey, _Failing] = {}
+        self._runs: dict[ServerKey, _FailureRun] = {}
 
     def observe(self, server: ServerKey, failure: GrantFailed | None) -> None:
         """Record the outcome of a grant; None: it returned a token. A failure that concerns only one user changes
@@ -58,32 +58,32 @@ class FailingGrants:
 
     def forget(self, server: ServerKey) -> None:
         """Drop the failures of a server."""
-        failing = self._failing.pop(server, None)
-        if failing is not None and failing.reported is not None:
-            self._changed()
+        run = self._runs.pop(server, None)
+        if run is not None and run.entry is not None:
+            self._on_change()
 
     def drop_quiet(self) -> None:
         """Drop the failures of servers without a failed call for QUIET_SECONDS."""
         oldest = self._clock() - QUIET_SECONDS
-        for server in [server for server, failing in self._failing.items() if failing.last <= oldest]:
+        for server in [server for server, run in self._runs.items() if run.last_at <= oldest]:
             self.forget(server)
 
     def report(self) -> tuple[FailedGrant, ...]:
         """Failures to report."""
-        return tuple(failing.reported for failing in self._failing.values() if failing.reported is not None)
+        return tuple(run.entry for run in self._runs.values() if run.entry is not None)
 
     def _add_failure(self, server: ServerKey, failure: GrantFailed) -> None:
         now = self._clock()
-        failing = self._failing.get(server)
-        if failing is None:
-            if len(self._failing) >= MOST_FAILED_GRANTS:
+        run = self._runs.get(server)
+        if run is None:
+            if len(self._runs) >= MOST_FAILED_GRANTS:
                 return
-            failing = self._failing[server] = _Failing(self._wall(), now, now)
-        failing.last = now
-        if failure.cause == UNREACHABLE and now - failing.began < LASTING_SECONDS:
+            run = self._runs[server] = _FailureRun(self._wall(), now, now)
+        run.last_at = now
+        if failure.cause == UNREACHABLE and now - run.first_at < LASTING_SECONDS:
             return
         # a later sentence for the same cause is not reported: some authorization servers include the time
-        if failing.reported is None or failing.reported.cause != failure.cause:
+        if run.entry is None or run.entry.cause != failure.cause:
             sentence = failure.impersonal[:SENTENCE_CHARS]
-            failing.reported = FailedGrant(server.namespace, server.name, failure.cause, sentence, failing.since)
-            self._changed()
+            run.entry = FailedGrant(server.namespace, server.name, failure.cause, sentence, run.first_wall_time)
+            self._on_change()

@@ -9,7 +9,7 @@ from fairlead_mcp import jsonrpc, tool_results
 from fairlead_mcp.errors import ArgumentsRefused, HttpRefused, McpError, PoolFull, ProtocolError, RpcError
 from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED
 
-_OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+_CALL_ERROR_CODES = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """JSON-RPC errors that were caused by the call or its user, not by the server."""
 
 
@@ -20,7 +20,7 @@ def outcome_of(error: Exception) -> str:
     if not isinstance(error, McpError) or isinstance(error, PoolFull | ArgumentsRefused):
         return NEUTRAL
     if isinstance(error, RpcError):
-        return NEUTRAL if error.code in _OF_THE_CALL else BAD
+        return NEUTRAL if error.code in _CALL_ERROR_CODES else BAD
     if isinstance(error, HttpRefused):
         return NEUTRAL if error.status in (401, 403, 429) else BAD
     return UNREADABLE if isinstance(error, ProtocolError) else BAD
@@ -31,8 +31,8 @@ def outcome_of_refusal(error: Exception) -> str:
     NEUTRAL.
     """
     # `__context__` and not `__cause__`, because mypyc drops the cause of a `raise … from`
-    undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
-    return UNREADABLE if undecodable else NEUTRAL
+    is_undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
+    return UNREADABLE if is_undecodable else NEUTRAL
 
 
 def outcome_of_result(result: Raw) -> str:

@@ -18,7 +18,7 @@ from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.core import ports
 from fairlead_gateway.reports.history import History
 
-KEPT: Final = 100
+MAX_ATTEMPTS: Final = 100
 """Number of attempts that are stored per tool."""
 _RECORD: Final = struct.Struct("<QQdf")
 """Sequence number; attempt number and outcome in one integer; end in seconds; duration in milliseconds (7 digits)."""
@@ -28,7 +28,7 @@ _OUTCOMES: Final = (OK, BAD, NEUTRAL, UNREADABLE)
 _OUTCOME_BITS: Final = 2
 _OUTCOME_MASK: Final = (1 << _OUTCOME_BITS) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
-FIRST_ROOM: Final = 8
+FIRST_CAPACITY: Final = 8
 """Number of attempts for which a ring allocates memory at first."""
 
 
@@ -47,13 +47,13 @@ class Ring:
         self.last = 0
         """Sequence number of the newest attempt; 0 if the ring is empty."""
 
-    def add(self, sequence: int, number: int, ended: float, took: float, outcome: str) -> None:
-        """Add a finished attempt. `sequence` has to increase; `ended` is in seconds, `took` in milliseconds."""
+    def add(self, sequence: int, number: int, ended_at: float, duration_ms: float, outcome: str) -> None:
+        """Add a finished attempt, with an increasing `sequence`. `ended_at` is in seconds."""
         index = self._count % self._size
         if index >= self._capacity:
             self._grow()
-        numbered = number << _OUTCOME_BITS | _CODES[outcome]
-        _pack_into(self._data, index * _SIZE, sequence, numbered, ended, took)
+        number_and_outcome = number << _OUTCOME_BITS | _CODES[outcome]
+        _pack_into(self._data, index * _SIZE, sequence, number_and_outcome, ended_at, duration_ms)
         self._count += 1
         self.last = sequence
 
@@ -61,17 +61,18 @@ class Ring:
         """Number, end, milliseconds and outcome of the attempts with a higher sequence number, oldest first."""
         if self._count > self._size:
             oldest = self._count % self._size * _SIZE
-            ordered = self._data[oldest:] + self._data[:oldest]
+            records = self._data[oldest:] + self._data[:oldest]
         else:
-            ordered = self._data[: self._count * _SIZE]
-        for sequence, numbered, ended, took in _RECORD.iter_unpack(ordered):
+            records = self._data[: self._count * _SIZE]
+        for sequence, number_and_outcome, ended_at, duration_ms in _RECORD.iter_unpack(records):
             if sequence > cursor:
-                yield numbered >> _OUTCOME_BITS, ended, took, _OUTCOMES[numbered & _OUTCOME_MASK]
+                number, code = number_and_outcome >> _OUTCOME_BITS, number_and_outcome & _OUTCOME_MASK
+                yield number, ended_at, duration_ms, _OUTCOMES[code]
 
     def _grow(self) -> None:
         # The buffer grows in only two steps. Most tools are called only a few times, but if thousands of buffers grew
         # with each attempt, fragmentation would waste a third of their memory.
-        self._capacity = self._size if self._capacity else min(FIRST_ROOM, self._size)
+        self._capacity = self._size if self._capacity else min(FIRST_CAPACITY, self._size)
         self._data += bytes(self._capacity * _SIZE - len(self._data))
 
 
@@ -103,14 +104,14 @@ class Meter(ports.AttemptMeter):
         started = log.running[number][1]
         del log.running[number]
         log.sequence = sequence = log.sequence + 1
-        took = (now - started) * 1000
-        self._attempts.add(sequence, number, now, took, outcome)
+        duration_ms = (now - started) * 1000
+        self._attempts.add(sequence, number, now, duration_ms, outcome)
         if log.tallying:
             tally = self._history.tally
             if tally is not None and outcome == OK:
-                tally.observe(took)
-        if took > log.late_ms:
-            log.late()
+                tally.observe(duration_ms)
+        if duration_ms > log.late_ms:
+            log.on_late()
 
     def forget(self, number: int) -> None:
         """Discard the attempt with this number: it is not recorded."""
@@ -118,13 +119,13 @@ class Meter(ports.AttemptMeter):
 
 
 class SampleLog:
-    """Samples of all tools. `late_ms` is the limit of the fastest tier in milliseconds; `late` is called for each
+    """Samples of all tools. `late_ms` is the limit of the fastest tier in milliseconds; `on_late` is called for each
     attempt that takes longer, so that it is reported at once.
     """
 
-    def __init__(self, late: Callable[[], None] = lambda: None, *, tallying: bool = False) -> None:
-        """Create an empty log. `late` is called when a late attempt ends; with `tallying`, histograms of all attempts
-        are collected too.
+    def __init__(self, on_late: Callable[[], None] = lambda: None, *, tallying: bool = False) -> None:
+        """Create an empty log. `on_late` is called when a late attempt ends. With `tallying`, the log also collects
+        histograms of all attempts.
         """
         self.tallying = tallying
         self.late_ms = float("inf")
@@ -132,12 +133,12 @@ class SampleLog:
         """Sequence number of the last finished attempt."""
         self.running: dict[int, tuple[History, float]] = {}
         """Running attempts by number, with their history and start, in the order of their starts."""
-        self.late = late
+        self.on_late = on_late
         self.attempts = 0
         self._histories: WeakValueDictionary[tuple[ServerKey, str], History] = WeakValueDictionary()
 
     def set_late_ms(self, late_ms: float) -> None:
-        """Set the duration in milliseconds above which `late` is called."""
+        """Set the duration in milliseconds above which `on_late` is called."""
         self.late_ms = late_ms
 
     def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
@@ -146,7 +147,7 @@ class SampleLog:
         """
         history = self._histories.get((server, tool))
         if history is None:
-            history = self._histories[server, tool] = History(server, tool, Ring(KEPT))
+            history = self._histories[server, tool] = History(server, tool, Ring(MAX_ATTEMPTS))
         if self.tallying and (history.tally is None or history.tally.definition != definition):
             history.tally = Tally(definition)
         return Meter(self, history)
@@ -173,12 +174,12 @@ class SampleLog:
         for history in list(self._histories.values()):
             if history.attempts.last > cursor:
                 attempts[history] = [
-                    Attempt(number, ended + epoch, took, outcome)
-                    for number, ended, took, outcome in history.attempts.since(cursor)
+                    Attempt(number, ended_at + epoch, duration_ms, outcome)
+                    for number, ended_at, duration_ms, outcome in history.attempts.since(cursor)
                 ]
         for number, (history, started) in self.running.items():
-            took = (now - started) * 1000
-            if took <= self.late_ms:
+            duration_ms = (now - started) * 1000
+            if duration_ms <= self.late_ms:
                 break
-            attempts.setdefault(history, []).append(Attempt(number, now + epoch, took, RUNNING))
+            attempts.setdefault(history, []).append(Attempt(number, now + epoch, duration_ms, RUNNING))
         return list(attempts.items())

@@ -36,7 +36,7 @@ VERSION: Final = 1
 PAGE_BYTES: Final = 1024
 """Size of SQLite's pages. It is small, because the last page of each entry is only partly filled."""
 SPARE_PAGES: Final = 1024
-"""Number of pages, for tables and indexes, that the file may have in addition to twice the limit on bytes of
+"""Number of pages for tables and indexes. The file may have as many pages in addition to twice the limit on bytes of
 results.
 """
 BUSY_SECONDS: Final = 2.0
@@ -46,7 +46,7 @@ PATIENCE_SECONDS: Final = 5.0
 so that a hanging disk does not let results pile up in memory."""
 SWEEP_SECONDS: Final = 60.0
 """Maximum seconds between the expiry of a result and its deletion."""
-_MAKE: Final = (
+_SCHEMA: Final = (
     """CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
          ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL)""",
     "CREATE INDEX of_account ON entries (account, number, size)",
@@ -75,7 +75,7 @@ _FORGET_EMPTY: Final = """
 DELETE FROM sessions WHERE account = ? AND NOT EXISTS (
   SELECT 1 FROM entries WHERE entries.account = sessions.account AND entries.session = sessions.session)
 """
-_ALIVE: Final = """
+_UNEXPIRED: Final = """
 SELECT entry FROM entries JOIN sessions USING (account, session) WHERE account = ? AND session = ? AND ends > ?
 """
 Result = TypeVar("Result")
@@ -95,15 +95,15 @@ class DiskStore(ContextStore):
         clock: Callable[[], float] = time.time,
         *,
         patience: float = PATIENCE_SECONDS,
-        busy: float = BUSY_SECONDS,
+        lock_timeout: float = BUSY_SECONDS,
     ) -> None:
-        """Open or create the file. `patience` and `busy` are in seconds. Raises OSError, sqlite3.Error."""
-        self._busy = busy
+        """Open or create the file. `patience` and `lock_timeout` are in seconds. Raises OSError, sqlite3.Error."""
+        self._lock_timeout = lock_timeout
         self._path = directory / NAME
         self._bounds = bounds
         self._clock = clock
         self._patience = patience
-        self._up = True
+        self._is_usable = True
         self._transaction_began: float | None = None
         """Monotonic time at which the thread began its current transaction."""
         self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
@@ -115,13 +115,13 @@ class DiskStore(ContextStore):
     @property
     def hangs(self) -> bool:
         """Whether the thread's current transaction has taken longer than calls wait."""
-        began = self._transaction_began
-        return began is not None and time.monotonic() - began >= self._patience
+        started_at = self._transaction_began
+        return started_at is not None and time.monotonic() - started_at >= self._patience
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
-        refused = too_large(entry, self._bounds)
-        if refused is not None:
-            raise refused
+        error = too_large(entry, self._bounds)
+        if error is not None:
+            raise error
         await self._submit(lambda database: self._append(database, digest(account), digest(session), ident, entry))
 
     async def entries(self, account: str, session: str) -> list[bytes]:
@@ -158,18 +158,18 @@ class DiskStore(ContextStore):
     def _run(self) -> None:
         """Run queued work, each in a transaction, and periodically delete expired results."""
         pause = min(SWEEP_SECONDS, self._bounds.seconds)
-        due = time.monotonic() + pause
+        next_sweep_at = time.monotonic() + pause
         while True:
             try:
-                queued = self._works.get(timeout=max(0.0, due - time.monotonic()))
+                item = self._works.get(timeout=max(0.0, next_sweep_at - time.monotonic()))
             except queue.Empty:
                 with contextlib.suppress(ContextUnavailable):
                     self._transact(self._sweep)
-                due = time.monotonic() + pause
+                next_sweep_at = time.monotonic() + pause
                 continue
-            if queued is None:
+            if item is None:
                 break
-            work, future = queued
+            work, future = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -194,15 +194,15 @@ class DiskStore(ContextStore):
             raise ContextUnavailable(f"the store of results cannot be used: {error}") from error
         finally:
             self._transaction_began = None
-        if not self._up:
+        if not self._is_usable:
             log.warning("Results are stored in %s again", self._path)
-        self._up = True
+        self._is_usable = True
         return result
 
-    def _fail(self, why: object) -> None:
-        if self._up:
-            log.warning("Results cannot be stored in %s: %s", self._path, why)
-        self._up = False
+    def _fail(self, reason: object) -> None:
+        if self._is_usable:
+            log.warning("Results cannot be stored in %s: %s", self._path, reason)
+        self._is_usable = False
 
     def _append(self, database: sqlite3.Connection, account: str, session: str, ident: str, entry: bytes) -> None:
         self._sweep(database)
@@ -211,37 +211,39 @@ class DiskStore(ContextStore):
             "INSERT INTO entries (account, session, ident, size, entry) VALUES (?, ?, ?, ?, ?)",
             (account, session, digest(ident), size_of(entry), entry),
         )
-        ends = self._clock() + self._bounds.seconds
-        database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
+        expires_at = self._clock() + self._bounds.seconds
+        database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, expires_at))
 
-    def _make_room(self, database: sqlite3.Connection, account: str, needed: int) -> None:
-        """Delete old entries until an entry of `needed` bytes fits. The entry is inserted afterwards, because SQLite
+    def _make_room(self, database: sqlite3.Connection, account: str, required_bytes: int) -> None:
+        """Delete old entries until an entry of `required_bytes` fits. The entry is inserted afterwards, because SQLite
         cannot insert into a file that has reached its limit of pages.
         """
-        each = min(self._bounds.each_bytes, self._bounds.total_bytes) - needed
+        max_size = min(self._bounds.each_bytes, self._bounds.total_bytes) - required_bytes
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
         size, count = account_row or (0, 0)
-        oldest = database.execute("SELECT number, size FROM entries WHERE account = ? ORDER BY number", (account,))
-        for number, bytes_ in oldest.fetchall():
-            if size <= each and count < MAX_ENTRIES:
+        rows = database.execute("SELECT number, size FROM entries WHERE account = ? ORDER BY number", (account,))
+        for number, row_size in rows.fetchall():
+            if size <= max_size and count < MAX_ENTRIES:
                 break
             database.execute("DELETE FROM entries WHERE number = ?", (number,))
-            size, count = size - bytes_, count - 1
+            size, count = size - row_size, count - 1
         database.execute(_FORGET_EMPTY, (account,))
-        while database.execute("SELECT size FROM total").fetchone()[0] > self._bounds.total_bytes - needed:
-            longest = "SELECT account FROM accounts WHERE account != ? ORDER BY newest LIMIT 1"
-            _drop(database, *database.execute(longest, (account,)).fetchone())
+        while database.execute("SELECT size FROM total").fetchone()[0] > self._bounds.total_bytes - required_bytes:
+            oldest_account = "SELECT account FROM accounts WHERE account != ? ORDER BY newest LIMIT 1"
+            _drop(database, *database.execute(oldest_account, (account,)).fetchone())
 
     def _unexpired(
         self, database: sqlite3.Connection, account: str, session: str, ident: str | None = None
     ) -> list[bytes]:
-        where = _ALIVE if ident is None else f"{_ALIVE} AND ident = ?"
+        where = _UNEXPIRED if ident is None else f"{_UNEXPIRED} AND ident = ?"
         keys = (digest(account), digest(session), self._clock(), *(() if ident is None else (digest(ident),)))
         return [entry for (entry,) in database.execute(where, keys)]
 
     def _sweep(self, database: sqlite3.Connection) -> None:
-        ended = database.execute("SELECT account, session FROM sessions WHERE ends <= ?", (self._clock(),)).fetchall()
-        for account, session in ended:
+        expired_sessions = database.execute(
+            "SELECT account, session FROM sessions WHERE ends <= ?", (self._clock(),)
+        ).fetchall()
+        for account, session in expired_sessions:
             _drop(database, account, session)
 
     def _open(self) -> sqlite3.Connection:
@@ -264,7 +266,8 @@ class DiskStore(ContextStore):
             os.fchmod(handle, 0o600)
         finally:
             os.close(handle)
-        database = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None, check_same_thread=False)
+        timeout = self._lock_timeout
+        database = sqlite3.connect(self._path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
         except BaseException:
@@ -288,7 +291,7 @@ class DiskStore(ContextStore):
             raise sqlite3.DatabaseError("damaged")
         database.execute("BEGIN IMMEDIATE")
         if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in _MAKE:
+            for statement in _SCHEMA:
                 database.execute(statement)
             database.execute(f"PRAGMA user_version = {VERSION}")
         self._sweep(database)

@@ -14,29 +14,29 @@ class _AccountEntries:
 
     def __init__(self) -> None:
         self.entries: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self.ends: dict[str, float] = {}
+        self.expiry_times: dict[str, float] = {}
         self.size = 0
 
-    def add(self, session: str, ident: str, entry: bytes, ends: float) -> None:
+    def add(self, session: str, ident: str, entry: bytes, expires_at: float) -> None:
         self.entries[session, ident] = entry
-        self.ends[session] = ends
+        self.expiry_times[session] = expires_at
         self.size += size_of(entry)
 
     def drop_oldest(self) -> None:
         (session, _), entry = self.entries.popitem(last=False)
         self.size -= size_of(entry)
         if not any(other == session for other, _ in self.entries):
-            self.ends.pop(session, None)
+            self.expiry_times.pop(session, None)
 
     def drop(self, session: str) -> int:
         removed = [key for key in self.entries if key[0] == session]
         for key in removed:
             self.size -= size_of(self.entries.pop(key))
-        self.ends.pop(session, None)
+        self.expiry_times.pop(session, None)
         return len(removed)
 
     def expire(self, now: float) -> None:
-        for session in [session for session, ends in self.ends.items() if ends <= now]:
+        for session in [session for session, expires_at in self.expiry_times.items() if expires_at <= now]:
             self.drop(session)
 
 
@@ -60,9 +60,9 @@ class MemoryStore(ContextStore):
         return len(self._accounts)
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
-        refused = too_large(entry, self._bounds)
-        if refused is not None:
-            raise refused
+        error = too_large(entry, self._bounds)
+        if error is not None:
+            raise error
         now = self._clock()
         self._expire(now)
         entries = self._accounts.setdefault(account, _AccountEntries())
@@ -111,7 +111,7 @@ class MemoryStore(ContextStore):
         """Drop accounts whose sessions have all expired. Accounts are ordered by the time of their last new entry."""
         while self._accounts:
             account, entries = next(iter(self._accounts.items()))
-            if any(ends > now for ends in entries.ends.values()):
+            if any(expires_at > now for expires_at in entries.expiry_times.values()):
                 return
             self._size -= entries.size
             del self._accounts[account]

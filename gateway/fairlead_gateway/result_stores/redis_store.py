@@ -43,9 +43,9 @@ local sizes, used, total, count = tag .. ':sizes', tag .. ':used', tag .. ':tota
 local function entries(a, s) return tag .. ':' .. a .. ':' .. s end
 local function order(a) return tag .. ':' .. a end
 if redis.call('EXISTS', total) == 0 then -- first entry, or Redis has evicted the key
-  local known = 0
-  for _, bytes in ipairs(redis.call('HVALS', sizes)) do known = known + tonumber(bytes) end
-  redis.call('SET', total, known)
+  local sum = 0
+  for _, bytes in ipairs(redis.call('HVALS', sizes)) do sum = sum + tonumber(bytes) end
+  redis.call('SET', total, sum)
 end
 local function counted(a, bytes)
   local before = tonumber(redis.call('HGET', sizes, a) or '0')
@@ -63,22 +63,22 @@ end
 for _, a in ipairs(redis.call('ZRANGEBYSCORE', used, '-inf', now - ttl * 1000, 'LIMIT', 0, 100)) do drop(a) end
 redis.call('HSET', entries(account, session), ident, entry)
 redis.call('ZADD', order(account), redis.call('INCR', count), session .. ' ' .. ident .. ' ' .. size)
-local sum, alive, kept = 0, {}, {}
+local sum, alive, rest = 0, {}, {}
 for _, member in ipairs(redis.call('ZRANGE', order(account), 0, -1)) do
   local s, i, n = string.match(member, '^(%S+) (%S+) (%d+)$')
   if alive[s] == nil then alive[s] = redis.call('EXISTS', entries(account, s)) == 1 end
   if alive[s] then
     sum = sum + tonumber(n)
-    kept[#kept + 1] = {member, s, i, tonumber(n)}
+    rest[#rest + 1] = {member, s, i, tonumber(n)}
   else
     redis.call('ZREM', order(account), member)
   end
 end
 local first = 1
-while first < #kept and (sum > each or #kept - first + 1 > most) do
-  redis.call('HDEL', entries(account, kept[first][2]), kept[first][3])
-  redis.call('ZREM', order(account), kept[first][1])
-  sum = sum - kept[first][4]
+while first < #rest and (sum > each or #rest - first + 1 > most) do
+  redis.call('HDEL', entries(account, rest[first][2]), rest[first][3])
+  redis.call('ZREM', order(account), rest[first][1])
+  sum = sum - rest[first][4]
   first = first + 1
 end
 counted(account, sum)
@@ -101,10 +101,10 @@ milliseconds, maximum number of bytes of the account, of bytes of all accounts, 
 
 ENTRIES: Final = """
 if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) then return false end
-local found, size = redis.call('HVALS', KEYS[1]), 0
-for _, entry in ipairs(found) do size = size + #entry end
+local values, size = redis.call('HVALS', KEYS[1]), 0
+for _, entry in ipairs(values) do size = size + #entry end
 if size > tonumber(ARGV[2]) then return false end
-return found
+return values
 """
 """KEYS: a session. ARGV: maximum number of entries, and of bytes, that are read. Returns the entries; nil if they
 exceed these limits. That can happen only if another program has written to the session.
@@ -117,7 +117,7 @@ class RedisStore(ContextStore):
     def __init__(self, settings: RedisSettings, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
         """Create the client; it connects at the first request. Raises BadUrl."""
         self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
-        self._where = host_of(settings.url)
+        self._host = host_of(settings.url)
         self._bounds = bounds
         self._timeout = settings.timeout
         self._tag = f"{{{settings.prefix}}}:context"
@@ -125,12 +125,12 @@ class RedisStore(ContextStore):
         self._append = self._redis.register_script(APPEND)
         self._entries = self._redis.register_script(ENTRIES)
         self._retry_at = 0.0
-        self._up = True
+        self._is_reachable = True
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
-        refused = too_large(entry, self._bounds)
-        if refused is not None:
-            raise refused
+        error = too_large(entry, self._bounds)
+        if error is not None:
+            raise error
         bounds = self._bounds
         numbers = [size_of(entry), int(bounds.seconds * 1000), bounds.each_bytes, bounds.total_bytes, MAX_ENTRIES]
         await self._request(
@@ -152,10 +152,10 @@ class RedisStore(ContextStore):
         key = self._key(account, session)
 
         async def delete_session() -> int:
-            async with self._redis.pipeline(transaction=True) as both:
-                both.hlen(key)
-                both.delete(key)
-                deleted: list[Any] = await both.execute()
+            async with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.hlen(key)
+                pipeline.delete(key)
+                deleted: list[Any] = await pipeline.execute()
             return int(deleted[0])
 
         return await self._request(delete_session)
@@ -165,7 +165,7 @@ class RedisStore(ContextStore):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)
         except UNREACHABLE:
-            log.debug("Connections to Redis at %s could not be closed in time", self._where)
+            log.debug("Connections to Redis at %s could not be closed in time", self._host)
 
     def _key(self, account: str, session: str) -> str:
         return f"{self._tag}:{digest(account)}:{digest(session)}"
@@ -179,12 +179,12 @@ class RedisStore(ContextStore):
                 answer = await request()
         except UNREACHABLE as error:
             self._retry_at = self._clock() + PAUSE_SECONDS
-            if self._up:
+            if self._is_reachable:
                 cause = type(error).__name__
-                log.warning("Redis at %s does not respond (%s): results are not stored", self._where, cause)
-            self._up = False
+                log.warning("Redis at %s does not respond (%s): results are not stored", self._host, cause)
+            self._is_reachable = False
             raise ContextUnavailable("the store of results does not respond") from error
-        if not self._up:
-            log.warning("Redis at %s responds again: results are stored", self._where)
-        self._up = True
+        if not self._is_reachable:
+            log.warning("Redis at %s responds again: results are stored", self._host)
+        self._is_reachable = True
         return answer

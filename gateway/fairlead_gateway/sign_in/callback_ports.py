@@ -19,11 +19,11 @@ from fairlead_gateway.sign_in.site import PORT_CALLBACK
 from fairlead_mcp.oauth.errors import CONFIGURATION, GrantFailed
 
 HOST: Final = "127.0.0.1"
-MAX_HEAD: Final = 16 << 10
+MAX_HEAD_BYTES: Final = 16 << 10
 """Limit on the bytes of a request's head."""
 MAX_CONNECTIONS: Final = 16
 READ_SECONDS: Final = 5.0
-_END: Final = b"\r\n\r\n"
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 class CallbackPorts:
@@ -34,48 +34,48 @@ class CallbackPorts:
         self._servers: dict[int, asyncio.Server] = {}
         self._leases: dict[int, dict[str, asyncio.TimerHandle]] = {}
         """For each port, the names of the sign-ins that need it, with the timers that end them."""
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int, lease: str, seconds: float) -> None:
         """Listen on a port of 127.0.0.1 for at most `seconds`, or until `release` is called with the name `lease`.
         Raises GrantFailed if the port is in use.
         """
-        async with self._opening:
+        async with self._open_lock:
             if port not in self._servers:
                 self._servers[port] = await self._listen(port)
             leases = self._leases.setdefault(port, {})
-            if (earlier := leases.pop(lease, None)) is not None:
-                earlier.cancel()
-            leases[lease] = asyncio.get_running_loop().call_later(seconds, self._end, port, lease)
+            if (previous_timer := leases.pop(lease, None)) is not None:
+                previous_timer.cancel()
+            leases[lease] = asyncio.get_running_loop().call_later(seconds, self._end_lease, port, lease)
 
     def release(self, lease: str) -> None:
         """End a lease. The port is closed with its last lease."""
         for port in [port for port, leases in self._leases.items() if lease in leases]:
-            self._end(port, lease)
+            self._end_lease(port, lease)
 
     async def aclose(self) -> None:
         """Close all ports."""
         for port, leases in [*self._leases.items()]:
             for lease in [*leases]:
-                self._end(port, lease)
+                self._end_lease(port, lease)
         for task in [*self._connections]:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _listen(self, port: int) -> asyncio.Server:
         try:
-            return await asyncio.start_server(self._accept, HOST, port, limit=MAX_HEAD)
+            return await asyncio.start_server(self._accept, HOST, port, limit=MAX_HEAD_BYTES)
         except OSError as error:
-            why = f"which cannot be opened: {os.strerror(error.errno or 0)}"
+            reason = f"which cannot be opened: {os.strerror(error.errno or 0)}"
             if error.errno == errno.EADDRINUSE:
-                why = "which another program uses: end it, and try again"
+                reason = "which another program uses: end it, and try again"
             raise GrantFailed(
-                f"the answer of the authorization server is expected at port {port} of {HOST}, {why}",
+                f"the answer of the authorization server is expected at port {port} of {HOST}, {reason}",
                 cause=CONFIGURATION,
             ) from error
 
-    def _end(self, port: int, lease: str) -> None:
+    def _end_lease(self, port: int, lease: str) -> None:
         leases = self._leases[port]
         leases.pop(lease).cancel()
         if not leases:
@@ -93,7 +93,7 @@ class CallbackPorts:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(READ_SECONDS):
-                head = await reader.readuntil(_END)
+                head = await reader.readuntil(_HEAD_END)
                 writer.write(response_to(head, self._callback()))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -46,27 +46,27 @@ IDLE_SECONDS: Final = 60.0
 """Seconds between two checks for grants of a server that no user of this replica has signed in to."""
 RETRY_SECONDS: Final = 2.0
 """Pause after a failure, which doubles up to IDLE_SECONDS."""
-LOOK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 1.0
 """Seconds between two checks for lists that are due."""
 JITTER: Final = 0.2
 """Maximum random delay of each list, as a fraction of the interval, so that the first gateway's list can be published.
 """
-MAX_TRIED: Final = 4
+MAX_PERSONS: Final = 4
 """Maximum number of users whose grants are tried, one after another, for one list."""
 _NEVER: Final = float("-inf")
 
 
 def _ignore(server: ServerKey, person: bytes, cause: str, seconds: float) -> None:
-    """An observer of listings that ignores them."""
+    """An observer that ignores listings."""
 
 
 class GrantedListings:
     """Lists of one gateway's servers.
 
     `consents` returns all servers that users sign in to; those with `OAuthSettings.first_grant` are listed. `report`
-    sends a list to the operator. `published` returns the current catalog of a server; None if there is none. `observe`
-    is called for each user whose grant was tried, with the cause of a failure (empty: success) and the duration in
-    seconds. `clock` returns monotonic seconds, `wall` seconds since the epoch.
+    sends a list to the operator. `find_catalog` returns the published catalog of a server; None if there is none.
+    `observe` is called for each user whose grant was tried, with the cause of a failure (empty: success) and the
+    duration in seconds. `clock` returns monotonic seconds, `wall` seconds since the epoch.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GrantedListings:
         consents: Callable[[], Mapping[ServerKey, ServerConsent]],
         store: GrantStore | None,
         report: Callable[[GrantedListing], None],
-        published: Callable[[ServerKey], Catalog | None],
+        find_catalog: Callable[[ServerKey], Catalog | None],
         *,
         observe: Callable[[ServerKey, bytes, str, float], None] = _ignore,
         clock: Callable[[], float] = time.monotonic,
@@ -83,7 +83,7 @@ class GrantedListings:
         self._consents = consents
         self._store = store
         self._report = report
-        self._published = published
+        self._find_catalog = find_catalog
         self._observe = observe
         self._clock = clock
         self._wall = wall
@@ -91,50 +91,51 @@ class GrantedListings:
         """When the lists of a server have to be read again. A server without an entry is due now."""
         self._requested_servers: set[ServerKey] = set()
         """Servers whose lists are read now, even if another gateway has just read them."""
-        self._signed_in: dict[ServerKey, bytes] = {}
+        self._newest_persons: dict[ServerKey, bytes] = {}
         """For each server, the last user who signed in since its lists were read."""
-        self._read_before: dict[ServerKey, tuple[str, ...]] = {}
-        """Servers whose lists were read here, with `OAuthSettings.shared` at that time."""
+        self._read_settings: dict[ServerKey, tuple[str, ...]] = {}
+        """Servers whose lists this replica has read, with `OAuthSettings.shared` at that time."""
         self._pauses: dict[ServerKey, Backoff] = {}
         """Pauses of servers whose last listing failed."""
         self._skip_counts: dict[ServerKey, int] = {}
         """Number of a server's oldest grants that did not work, by server. They are tried last."""
-        self._reading: dict[ServerKey, asyncio.Task[None]] = {}
+        self._reading_tasks: dict[ServerKey, asyncio.Task[None]] = {}
         """Listings in progress. They do not delay each other."""
-        self._awake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._wake_event = asyncio.Event()
+        self._main_task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to read lists. Must be called in the event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="lists with grants of users")
+        work = self._run_listings()
+        self._main_task = asyncio.get_running_loop().create_task(work, name="lists with grants of users")
 
-    def signed_in(self, server: ServerKey, person: bytes) -> None:
+    def note_sign_in(self, server: ServerKey, person: bytes) -> None:
         """Read the lists of a server now, with the grant that a user just made."""
-        self._signed_in[server] = person
+        self._newest_persons[server] = person
         self.refresh(server)
 
     def refresh(self, server: ServerKey) -> None:
         """Read the lists of a server now."""
         self._requested_servers.add(server)
         self._due_times.pop(server, None)
-        self._awake.set()
+        self._wake_event.set()
 
     async def aclose(self) -> None:
-        tasks = [*self._reading.values(), *([] if self._task is None else [self._task])]
+        tasks = [*self._reading_tasks.values(), *([] if self._main_task is None else [self._main_task])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self) -> None:
+    async def _run_listings(self) -> None:
         while True:
-            self._awake.clear()
+            self._wake_event.clear()
             try:
                 await self._read_due()
             except Exception:
                 log.exception("Reading lists with grants of users failed")
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._awake.wait()
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._wake_event.wait()
             except TimeoutError:
                 pass
 
@@ -147,24 +148,26 @@ class GrantedListings:
         }
         for key in [key for key in self._due_times if key not in servers]:
             del self._due_times[key]
-            self._signed_in.pop(key, None)
+            self._newest_persons.pop(key, None)
             self._pauses.pop(key, None)
-            self._read_before.pop(key, None)
+            self._read_settings.pop(key, None)
             self._skip_counts.pop(key, None)
         self._requested_servers &= servers.keys()
         for key, consent in servers.items():
-            if self._read_before.get(key, consent.settings.shared) != consent.settings.shared:
-                del self._read_before[key]
+            if self._read_settings.get(key, consent.settings.shared) != consent.settings.shared:
+                del self._read_settings[key]
                 self.refresh(key)
-        due = {key: consent for key, consent in servers.items() if self._due_times.get(key, _NEVER) <= now}
-        due = {key: consent for key, consent in due.items() if key not in self._reading}
-        due = {key: consent for key, consent in due.items() if not self._leaves_to_others(key, consent, now)}
-        if due:
-            persons = await self._persons({str(key) for key in due})
-            for key, consent in due.items():
-                work = self._read(key, consent, persons.get(str(key), []))
-                task = asyncio.get_running_loop().create_task(work, name=f"list {key} with a grant")
-                self._reading[key] = task
+        due_servers = {key: consent for key, consent in servers.items() if self._due_times.get(key, _NEVER) <= now}
+        due_servers = {key: consent for key, consent in due_servers.items() if key not in self._reading_tasks}
+        due_servers = {
+            key: consent for key, consent in due_servers.items() if not self._leaves_to_others(key, consent, now)
+        }
+        if due_servers:
+            persons = await self._persons({str(key) for key in due_servers})
+            for key, consent in due_servers.items():
+                reading = self._read(key, consent, persons.get(str(key), []))
+                task = asyncio.get_running_loop().create_task(reading, name=f"list {key} with a grant")
+                self._reading_tasks[key] = task
                 task.add_done_callback(partial(self._end, key))
 
     def _leaves_to_others(self, key: ServerKey, consent: ServerConsent, now: float) -> bool:
@@ -173,24 +176,24 @@ class GrantedListings:
         """
         if key in self._requested_servers:
             return False
-        catalog = self._published(key)
+        catalog = self._find_catalog(key)
         if catalog is None:
             return True  # the lists were published, and are about to be served
         if not catalog.lists_read_at or (catalog.held and key not in self._due_times):
             return False  # a restarted operator learns held-back definitions only from a new list
         interval = consent.settings.listing_interval_s or float("inf")
-        remaining = catalog.lists_read_at + interval - self._wall()
-        if remaining <= 0:
+        remaining_seconds = catalog.lists_read_at + interval - self._wall()
+        if remaining_seconds <= 0:
             return False
-        self._due_times[key] = now + min(remaining, interval) + self._delay(interval)
+        self._due_times[key] = now + min(remaining_seconds, interval) + self._delay(interval)
         return True
 
     def _delay(self, interval: float) -> float:
         return 0.0 if math.isinf(interval) else JITTER * interval * random.random()
 
     def _end(self, key: ServerKey, task: asyncio.Task[None]) -> None:
-        del self._reading[key]
-        if key in self._signed_in:  # a user has signed in meanwhile
+        del self._reading_tasks[key]
+        if key in self._newest_persons:  # a user has signed in meanwhile
             self.refresh(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("Reading lists of the server %s failed", key, exc_info=error)
@@ -204,9 +207,9 @@ class GrantedListings:
         except GrantStoreError as error:
             log.warning("Servers cannot be listed with users' grants, which cannot be read: %s", error)
             return {}
-        by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
+        keys_by_age = sorted((grant.granted_at, key) for key, grant in grants if key.person)
         persons: dict[str, list[bytes]] = {}
-        for _, key in by_age:
+        for _, key in keys_by_age:
             persons.setdefault(key.server, []).append(key.person)
         return persons
 
@@ -215,14 +218,14 @@ class GrantedListings:
         self._requested_servers.discard(key)
         self._due_times[key] = self._clock() + IDLE_SECONDS
         for person in self._order_persons(key, persons):
-            began, cause = self._clock(), "cancelled"
+            started_at, cause = self._clock(), "cancelled"
             try:
                 async with asyncio.timeout(LISTING_SECONDS):
                     listing = await self._list(consent, TokenSubject(person))
             except (McpError, TimeoutError) as error:
                 cause = error.cause if isinstance(error, GrantFailed) else type(error).__name__
-                why = str(error) or f"it took over {LISTING_SECONDS:g} s"
-                log.warning("The server %s could not be listed with the grant of a user: %s", key, why)
+                message = str(error) or f"it took over {LISTING_SECONDS:g} s"
+                log.warning("The server %s could not be listed with the grant of a user: %s", key, message)
                 if not _concerns_person(error):
                     pause = self._pauses.setdefault(key, Backoff(random.random, base=RETRY_SECONDS, cap=IDLE_SECONDS))
                     self._due_times[key] = self._clock() + pause.delay_after(0.0)
@@ -230,14 +233,14 @@ class GrantedListings:
             else:
                 cause = ""
                 self._pauses.pop(key, None)
-                self._read_before[key] = consent.settings.shared
+                self._read_settings[key] = consent.settings.shared
                 interval = consent.settings.listing_interval_s or float("inf")
                 self._due_times[key] = self._clock() + interval + self._delay(interval)
                 self._report(_report_of(key, consent, self._wall(), listing))
                 return
             finally:
-                self._observe(key, person, cause, self._clock() - began)
-        self._skip_counts[key] = self._skip_counts.get(key, 0) + MAX_TRIED
+                self._observe(key, person, cause, self._clock() - started_at)
+        self._skip_counts[key] = self._skip_counts.get(key, 0) + MAX_PERSONS
 
     def _order_persons(self, key: ServerKey, persons: list[bytes]) -> list[bytes]:
         """Users in the order in which their grants are tried. The first lists of a server are read with the grant of
@@ -245,13 +248,13 @@ class GrantedListings:
         """
         if self._skip_counts.get(key, 0) >= len(persons):
             self._skip_counts.pop(key, None)
-        skipped = self._skip_counts.get(key, 0)
-        newest, tried = self._signed_in.pop(key, None), persons[skipped : skipped + MAX_TRIED]
-        if newest is None:
-            return tried
-        if key in self._read_before:
-            return tried if newest in tried else [*tried, newest]
-        return [newest, *(person for person in tried if person != newest)]
+        skip_count = self._skip_counts.get(key, 0)
+        newest_person, candidates = self._newest_persons.pop(key, None), persons[skip_count : skip_count + MAX_PERSONS]
+        if newest_person is None:
+            return candidates
+        if key in self._read_settings:
+            return candidates if newest_person in candidates else [*candidates, newest_person]
+        return [newest_person, *(person for person in candidates if person != newest_person)]
 
     async def _list(self, consent: ServerConsent, subject: TokenSubject) -> RawListing:
         """Read the lists. If the server refuses the token, another token is tried, once. Raises McpError."""
@@ -277,8 +280,8 @@ async def _list_with(consent: ServerConsent, token: AccessToken) -> RawListing:
         async with consent.session(token) as session:
             via.refuse_own(session.negotiated.gateways, consent.installation)
             listing = await read_shared(session, consent.settings.shared)
-            reached = reached_endpoint(session, consent.endpoint)
-            return listing if reached == consent.endpoint else msgspec.structs.replace(listing, endpoint=reached)
+            endpoint = reached_endpoint(session, consent.endpoint)
+            return listing if endpoint == consent.endpoint else msgspec.structs.replace(listing, endpoint=endpoint)
     except McpError as error:
         mask = Mask(Credential(headers={"Authorization": token.value}))
         raise mask.error(error)  # noqa: B904 - the same error, masked

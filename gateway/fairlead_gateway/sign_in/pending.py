@@ -30,7 +30,7 @@ SIGN_IN_SECONDS: Final = 600
 """Time to complete a sign-in."""
 MAX_OPEN: Final = 4_096
 """Maximum number of open sign-ins of all users, and of completed sign-ins that have not expired."""
-MAX_OPEN_EACH: Final = 64
+MAX_OPEN_PER_PERSON: Final = 64
 """Maximum number of open sign-ins of one user, including links of other replicas. At the limit, the user's oldest
 sign-in is dropped.
 """
@@ -76,7 +76,7 @@ class PendingSignIn:
     @property
     def opened_at(self) -> float:
         """When the sign-in was opened, in seconds since the epoch."""
-        return self.ticket.until - SIGN_IN_SECONDS
+        return self.ticket.expires_at - SIGN_IN_SECONDS
 
     @property
     def cookie(self) -> str:
@@ -87,11 +87,11 @@ class PendingSignIn:
         """CSRF token of the forms that a browser with the cookie may post."""
         return hashlib.blake2b(cookie.encode(), key=self.ticket.nonce.encode(), digest_size=18).hexdigest()
 
-    def fail(self, why: str) -> None:
+    def fail(self, reason: str) -> None:
         """End an attempt. The link remains valid for another attempt, and calls may wait for that."""
-        self.failure = why
-        ended, self.ended = self.ended, asyncio.Event()
-        ended.set()
+        self.failure = reason
+        end, self.ended = self.ended, asyncio.Event()
+        end.set()
 
 
 class PendingSignIns:
@@ -113,7 +113,7 @@ class PendingSignIns:
         """Return the open sign-in of a user to a server, or open one. If the server now requires other scopes, a new
         sign-in is opened. Raises GrantFailed if too many sign-ins are open.
         """
-        self._drop_ended()
+        self._drop_expired()
         challenge = _shorten(challenge)
         pending = self._by_owner.get((person, server))
         if pending is not None and challenge in (None, pending.ticket.challenge):
@@ -126,13 +126,13 @@ class PendingSignIns:
                 f"{MAX_OPEN} sign-ins are open at this gateway: complete one, or try again in some minutes",
                 cause=SIGN_IN_REQUIRED,
             )
-        nonce, until = secrets.token_urlsafe(_NONCE_BYTES), self._clock() + SIGN_IN_SECONDS
-        ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, until, challenge)
+        nonce, expires_at = secrets.token_urlsafe(_NONCE_BYTES), self._clock() + SIGN_IN_SECONDS
+        ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, expires_at, challenge)
         try:
             return self._add(PendingSignIn(ticket, self._sealer.link(ticket)))
         except ValueTooLong as error:
-            text = "the name of the caller is too long for a link to sign in"
-            raise GrantFailed(text, cause=SIGN_IN_REQUIRED) from error
+            message = "the name of the caller is too long for a link to sign in"
+            raise GrantFailed(message, cause=SIGN_IN_REQUIRED) from error
 
     def is_recent(self, at: float) -> bool:
         """Whether a sign-in that was opened at `at` (seconds since the epoch) may still be completed."""
@@ -141,11 +141,11 @@ class PendingSignIns:
     def find(self, ident: str) -> PendingSignIn | None:
         """The open sign-in that a link belongs to. The link may have been made by another replica."""
         ticket = self._sealer.open_link(ident)
-        return None if ticket is None else self._of_ticket(ticket, ident)
+        return None if ticket is None else self._find_or_add(ticket, ident)
 
     def of_owner(self, person: bytes, server: ServerKey) -> PendingSignIn | None:
         """The open sign-in of a user at a server."""
-        self._drop_ended()
+        self._drop_expired()
         return self._by_owner.get((person, server))
 
     def admit_browser(self, pending: PendingSignIn, authorization: Authorization | None = None) -> str:
@@ -157,8 +157,8 @@ class PendingSignIns:
         try:
             return self._sealer.cookie(BrowserPass(ticket, request))
         except ValueTooLong as error:
-            text = "the request for the authorization server is too long to be kept by the browser: set fewer scopes"
-            raise GrantFailed(text, cause=BAD_ANSWER) from error
+            message = "the request for the authorization server is too long to be kept by the browser: set fewer scopes"
+            raise GrantFailed(message, cause=BAD_ANSWER) from error
 
     def admits(self, pending: PendingSignIn, cookie: str) -> bool:
         """Whether a cookie comes from a browser that was admitted to the sign-in."""
@@ -175,26 +175,26 @@ class PendingSignIns:
             if browser is None or browser.authorization is None or self._was_used(state):
                 continue
             if hmac.compare_digest(browser.authorization.state.encode(), state.encode()):
-                pending = self._of_ticket(browser.ticket, "")
+                pending = self._find_or_add(browser.ticket, "")
                 return None if pending is None else (pending, browser.authorization)
         return None
 
-    def take(self, authorization: Authorization) -> None:
+    def mark_answered(self, authorization: Authorization) -> None:
         """Mark the `state` of a request as used, so that no other answer to it is accepted."""
-        self._use(authorization.state, self._clock() + SIGN_IN_SECONDS)
+        self._mark_used(authorization.state, self._clock() + SIGN_IN_SECONDS)
 
     def close(self, pending: PendingSignIn) -> None:
         """End a sign-in. Its link becomes invalid."""
-        self._use(pending.ticket.nonce, pending.ticket.until)
+        self._mark_used(pending.ticket.nonce, pending.ticket.expires_at)
         self._drop(pending)
-        pending_here = self._by_owner.get((pending.person, pending.server))
-        if pending_here is not None:  # opened by a call at this replica, while the link came from another replica
-            self._drop(pending_here)
+        local_sign_in = self._by_owner.get((pending.person, pending.server))
+        if local_sign_in is not None:  # opened by a call at this replica, while the link came from another replica
+            self._drop(local_sign_in)
 
     # Internals
 
-    def _of_ticket(self, ticket: SignInTicket, ident: str) -> PendingSignIn | None:
-        if ticket.until <= self._clock() or self._was_used(ticket.nonce):
+    def _find_or_add(self, ticket: SignInTicket, ident: str) -> PendingSignIn | None:
+        if ticket.expires_at <= self._clock() or self._was_used(ticket.nonce):
             return None
         pending = self._by_nonce.get(ticket.nonce)
         if pending is not None:
@@ -208,8 +208,8 @@ class PendingSignIns:
     def _make_room(self, person: bytes) -> None:
         """Drop the oldest sign-in of a user who has too many."""
         persons_sign_ins = [pending for pending in self._by_nonce.values() if pending.person == person]
-        if len(persons_sign_ins) >= MAX_OPEN_EACH:
-            self._drop(min(persons_sign_ins, key=lambda pending: pending.ticket.until))
+        if len(persons_sign_ins) >= MAX_OPEN_PER_PERSON:
+            self._drop(min(persons_sign_ins, key=lambda pending: pending.ticket.expires_at))
 
     def _add(self, pending: PendingSignIn) -> PendingSignIn:
         self._by_nonce[pending.ticket.nonce] = pending
@@ -223,18 +223,18 @@ class PendingSignIns:
             del self._by_owner[owner]
         pending.ended.set()
 
-    def _drop_ended(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._clock()
-        for pending in [pending for pending in self._by_nonce.values() if pending.ticket.until <= now]:
+        for pending in [pending for pending in self._by_nonce.values() if pending.ticket.expires_at <= now]:
             self._drop(pending)
 
-    def _use(self, name: str, until: float) -> None:
-        self._used_values[name] = until
+    def _mark_used(self, value: str, expires_at: float) -> None:
+        self._used_values[value] = expires_at
         if len(self._used_values) > MAX_OPEN:
             self._used_values.popitem(last=False)
 
-    def _was_used(self, name: str) -> bool:
-        return self._used_values.get(name, 0.0) > self._clock()
+    def _was_used(self, value: str) -> bool:
+        return self._used_values.get(value, 0.0) > self._clock()
 
 
 def _shorten(challenge: Challenge | None) -> Challenge | None:

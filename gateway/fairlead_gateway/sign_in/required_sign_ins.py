@@ -48,7 +48,7 @@ class RequiredSignIns:
             return problem
         pending = self._pending.of_owner(person, server)
         if pending is not None and grant.granted_at < pending.opened_at:  # because a call could not use the grant
-            used = "your sign-in at" if consent.settings.user_key is None else "the key that you entered for"
-            return problem or f"the last call could not be made with {used} {server}"
+            credential = "your sign-in at" if consent.settings.user_key is None else "the key that you entered for"
+            return problem or f"the last call could not be made with {credential} {server}"
         # the sign-in belongs to another replica, whose access token may still be valid
         return "" if not grant.refresh_token and self._pending.is_recent(grant.granted_at) else problem

@@ -15,7 +15,7 @@ from fairlead_gateway.identity.sealed_values import ValueSealer
 from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.consent import Authorization
 
-_USE: Final = b"fairlead sign-in"
+_PURPOSE: Final = b"fairlead sign-in"
 _LINK: Final = "link"
 _COOKIE: Final = "cookie"
 
@@ -32,7 +32,7 @@ class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
     """Issuer and subject of the user at the provider (`identity.persons.holder_of`)."""
     namespace: str
     server: str
-    until: float
+    expires_at: float
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
     """Challenge of the server; None if the server has not refused a request."""
@@ -59,7 +59,7 @@ class SignInSealer:
 
     @cached_property
     def _sealer(self) -> ValueSealer:
-        return ValueSealer(self._key, _USE)
+        return ValueSealer(self._key, _PURPOSE)
 
     def link(self, ticket: SignInTicket) -> str:
         """Seal a sign-in for a link. Raises ValueTooLong."""

@@ -40,19 +40,19 @@ ASK_SECONDS: Final = 20.0
 """Time limit of a request for a link. If the caller has a grant, its access token is renewed within that time."""
 RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to read a store that is unavailable."""
-_NO_ADDRESS: Final = (
+_ADDRESS_MISSING: Final = (
     "this server wants each user to sign in, but the gateway does not know its own address for browsers: set "
     "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
 )
-_NO_STORE: Final = (
+_STORE_MISSING: Final = (
     "this server wants each user to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
     "grants.store) or, on one machine, FAIRLEAD_GRANTS_DIRECTORY"
 )
-_NO_CONSOLE: Final = (
+_CONSOLE_DISABLED: Final = (
     "this server wants each user to sign in, which needs the gateway's console, and that is off: set "
     "FAIRLEAD_CONSOLE=true"
 )
-_REMOVED: Final = "the server was removed, or no longer asks users to sign in"
+_REMOVED_SERVER: Final = "the server was removed, or no longer asks users to sign in"
 
 
 class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,17 +61,17 @@ class SignInServices(msgspec.Struct, frozen=True, kw_only=True):
     site: SignInSite
     store: GrantStore | None
     """Grants that users made; None if none can be stored."""
-    consents: Callable[[ServerKey], ServerConsent | None]
+    find_consent: Callable[[ServerKey], ServerConsent | None]
     """The consent flow or key entry of a server; None if users do not sign in to it."""
-    needed: Callable[[ServerKey], bool]
+    needs_grants: Callable[[ServerKey], bool]
     """Whether calls of a server need a grant of each user. True even if the gateway cannot store grants."""
-    everywhere: Callable[[], Mapping[ServerKey, ServerConsent]]
+    all_consents: Callable[[], Mapping[ServerKey, ServerConsent]]
     """Consent flows and key entries of all servers."""
-    credentials: Callable[[ServerKey], CallCredentials | None]
+    find_credentials: Callable[[ServerKey], CallCredentials | None]
     """Access tokens of a server; None if it has none."""
-    replaced: Callable[[ServerKey, bytes], None]
+    forget_key: Callable[[ServerKey, bytes], None]
     """Called with a server and a user when the user's previous key must not be used any more."""
-    granted: Callable[[ServerKey, bytes], None]
+    note_sign_in: Callable[[ServerKey, bytes], None]
     """Called with a server and a user after the user's consent."""
     clock: Callable[[], float]
     """Monotonic seconds."""
@@ -83,18 +83,18 @@ class SignIns(SignInLinks, SignInWait):
     def __init__(self, services: SignInServices, pending: PendingSignIns) -> None:
         self._services = services
         self._pending = pending
-        self.required = RequiredSignIns(services.store, services.everywhere, pending)
+        self.required = RequiredSignIns(services.store, services.all_consents, pending)
         """Sign-ins that users have to complete before calls can be made."""
-        self._ports = CallbackPorts(lambda: services.site.base() + CALLBACK)
-        self._watching: asyncio.Task[None] | None = None
-        self._revoking = TaskSet()
+        self._ports = CallbackPorts(lambda: services.site.base_url() + CALLBACK)
+        self._watch_task: asyncio.Task[None] | None = None
+        self._revocations = TaskSet()
 
     def start(self) -> None:
         """Begin to notice sign-ins at other replicas. Must be called in the event loop."""
         store = self._services.store
         if store is not None:
             work = self._watch(store.changes())
-            self._watching = asyncio.get_running_loop().create_task(work, name="sign-ins elsewhere")
+            self._watch_task = asyncio.get_running_loop().create_task(work, name="sign-ins elsewhere")
 
     @property
     def site(self) -> SignInSite:
@@ -103,22 +103,22 @@ class SignIns(SignInLinks, SignInWait):
     async def link(self, identity: Identity, server: ServerKey, challenge: Challenge | None) -> str:
         person = require_person(identity)
         if self._services.store is None:
-            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
-        if not self.site.base():
-            raise GrantFailed(_NO_ADDRESS, cause=SIGN_IN_REQUIRED)
-        if not (self.site.local or self.site.console):
-            raise GrantFailed(_NO_CONSOLE, cause=SIGN_IN_REQUIRED)
+            raise GrantFailed(_STORE_MISSING, cause=SIGN_IN_REQUIRED)
+        if not self.site.base_url():
+            raise GrantFailed(_ADDRESS_MISSING, cause=SIGN_IN_REQUIRED)
+        if not (self.site.is_local or self.site.has_console):
+            raise GrantFailed(_CONSOLE_DISABLED, cause=SIGN_IN_REQUIRED)
         pending = self._pending.open(person, holder_of(identity), server, challenge)
         return self.site.link(server, pending.id)
 
     def requires(self, server: ServerKey) -> bool:
         """Whether a server requires users to sign in, and the gateway can store their grants."""
-        return self._services.consents(server) is not None
+        return self._services.find_consent(server) is not None
 
     def require_store(self, server: ServerKey) -> None:
         """Raises GrantFailed if a server requires users to sign in, but the gateway cannot store their grants."""
-        if self._services.store is None and self._services.needed(server):
-            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
+        if self._services.store is None and self._services.needs_grants(server):
+            raise GrantFailed(_STORE_MISSING, cause=SIGN_IN_REQUIRED)
 
     def address_of(self, server: ServerKey) -> str:
         """URL or program of a server. Raises GrantFailed if users do not sign in to it."""
@@ -126,12 +126,12 @@ class SignIns(SignInLinks, SignInWait):
 
     def key_of(self, server: ServerKey) -> UserKeySettings | None:
         """The key that users enter for a server; None if they sign in to the server, or need neither."""
-        consent = self._services.consents(server)
+        consent = self._services.find_consent(server)
         return None if consent is None else consent.settings.user_key
 
     def has_token(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the caller has a valid access token for a server."""
-        credentials = self._services.credentials(server)
+        credentials = self._services.find_credentials(server)
         try:
             return credentials is not None and credentials.find_cached(identity) is not None
         except GrantFailed:
@@ -139,7 +139,7 @@ class SignIns(SignInLinks, SignInWait):
 
     def _is_refused(self, identity: Identity, server: ServerKey) -> bool:
         """Whether the server refuses the caller's newest access token."""
-        consent = self._services.consents(server)
+        consent = self._services.find_consent(server)
         return consent is not None and consent.source.refuses(person_of(identity))
 
     async def is_signed_in(self, identity: Identity, server: ServerKey) -> bool:
@@ -152,8 +152,8 @@ class SignIns(SignInLinks, SignInWait):
             return False
         if self.has_token(identity, server):
             return True
-        grant = await self._grant(GrantKey(person_of(identity), str(server)))
-        consent = self._services.consents(server)
+        grant = await self._read_grant(GrantKey(person_of(identity), str(server)))
+        consent = self._services.find_consent(server)
         if grant is None or consent is None:
             return False
         return not self.required.reason(person_of(identity), server, consent, grant)
@@ -162,9 +162,9 @@ class SignIns(SignInLinks, SignInWait):
         """Open a sign-in of the caller, unless the caller's grant still gives an access token. Clears the failure of an
         earlier attempt. Raises Timeout, and GrantFailed if there is neither a token nor a sign-in.
         """
-        credentials = self._services.credentials(server)
+        credentials = self._services.find_credentials(server)
         if credentials is None:
-            raise GrantFailed(_REMOVED, cause=CLOSED)
+            raise GrantFailed(_REMOVED_SERVER, cause=CLOSED)
         if self._is_refused(identity, server):
             await self.link(identity, server, None)
         elif self.has_token(identity, server):
@@ -197,11 +197,11 @@ class SignIns(SignInLinks, SignInWait):
         """The open sign-in and the authorization request to which an answer of an authorization server belongs. The
         browser with these cookies must have begun the sign-in, and returned to the path of the redirect URI.
         """
-        begun = self._pending.of_answer(answer.get("state", ""), cookies)
-        consent = None if begun is None else self._services.consents(begun[0].server)
-        if begun is None or consent is None:
+        sign_in = self._pending.of_answer(answer.get("state", ""), cookies)
+        consent = None if sign_in is None else self._services.find_consent(sign_in[0].server)
+        if sign_in is None or consent is None:
             return None
-        return begun if path == self.site.callback_path(begun[0].server, consent.settings) else None
+        return sign_in if path == self.site.callback_path(sign_in[0].server, consent.settings) else None
 
     def of_caller(self, identity: Identity, server: ServerKey) -> PendingSignIn | None:
         """The caller's open sign-in to a server."""
@@ -228,10 +228,10 @@ class SignIns(SignInLinks, SignInWait):
         if store is None or challenge is None or not challenge.lacks_scopes:
             return frozenset()
         try:
-            stored = await store.read(GrantKey(pending.person, str(pending.server)))
+            record = await store.read(GrantKey(pending.person, str(pending.server)))
         except GrantStoreError:
             return frozenset()
-        return frozenset() if stored is None else frozenset(stored.grant.scopes)
+        return frozenset() if record is None else frozenset(record.grant.scopes)
 
     async def begin(self, pending: PendingSignIn) -> tuple[Authorization, str]:
         """Begin an attempt. Returns the request and the cookie value that its answer needs. Raises GrantFailed."""
@@ -248,16 +248,16 @@ class SignIns(SignInLinks, SignInWait):
         """Process the answer of the authorization server: store the grant, and let waiting calls continue. Returns a
         remark for the user, or an empty text. Raises GrantFailed; the link then remains valid.
         """
-        self._pending.take(authorization)
+        self._pending.mark_answered(authorization)
         with _report_failures(pending):
             consent = self._consent(pending.server)
             self._check_port(pending.server, consent, authorization, answer)
             grant, token = await self._flow(pending.server).finish(authorization, answer)
-        remark = await self._store(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
+        remark = await self._store_grant(pending, consent, msgspec.structs.replace(grant, holder=pending.holder))
         consent.source.adopt(pending.person, token, None if remark else grant)
         self._pending.close(pending)
         self._ports.release(pending.id)
-        self._services.granted(pending.server, pending.person)
+        self._services.note_sign_in(pending.server, pending.person)
         return remark
 
     async def enter_key(self, identity: Identity, server: ServerKey, key: str) -> None:
@@ -265,29 +265,29 @@ class SignIns(SignInLinks, SignInWait):
         Raises UnusableKey, and GrantFailed if the key cannot be stored.
         """
         person = require_person(identity)
-        await self._keep_key(server, person, holder_of(identity), key)
+        await self._store_key(server, person, holder_of(identity), key)
         pending = self._pending.of_owner(person, server)
         if pending is not None:
             self._pending.close(pending)
 
     async def enter_key_at(self, pending: PendingSignIn, key: str) -> None:
         """Like `enter_key`, for the user of an open sign-in, whose link then becomes invalid."""
-        await self._keep_key(pending.server, pending.person, pending.holder, key)
+        await self._store_key(pending.server, pending.person, pending.holder, key)
         self._pending.close(pending)
 
-    async def _keep_key(self, server: ServerKey, person: bytes, holder: str, key: str) -> None:
+    async def _store_key(self, server: ServerKey, person: bytes, holder: str, key: str) -> None:
         flow, store = self._consent(server).flow, self._services.store
         if not isinstance(flow, KeyEntry):
             raise GrantFailed(f"users sign in at the server {server}; it takes no keys of users", cause=CONFIGURATION)
         if store is None:
-            raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
+            raise GrantFailed(_STORE_MISSING, cause=SIGN_IN_REQUIRED)
         grant = flow.grant_of(key, holder)
         try:
             await store.write(GrantKey(person, str(server)), grant)
         except GrantStoreError as error:
             raise GrantFailed(f"the key could not be stored: {error}", cause=GRANT_STORE) from error
-        self._services.replaced(server, person)
-        self._services.granted(server, person)
+        self._services.forget_key(server, person)
+        self._services.note_sign_in(server, person)
 
     def _check_port(
         self, server: ServerKey, consent: ServerConsent, authorization: Authorization, answer: Mapping[str, str]
@@ -299,23 +299,23 @@ class SignIns(SignInLinks, SignInWait):
         port = self.site.registered_port(consent.settings)
         if not port or "iss" in answer:
             return
-        for key, other in self._services.everywhere().items():
-            shares = key != server and self.site.registered_port(other.settings) == port
-            if shares and issuer_of(other.settings) != authorization.issuer:
+        for key, other_consent in self._services.all_consents().items():
+            is_shared = key != server and self.site.registered_port(other_consent.settings) == port
+            if is_shared and issuer_of(other_consent.settings) != authorization.issuer:
                 raise GrantFailed(
                     f"the answer does not name {authorization.issuer} as its issuer, and the server {key} has the same "
                     f"callbackPort, {port}: give each a port of its own, or set issuer at both if it is the same",
                     cause=ISSUER_MISMATCH,
                 )
 
-    async def _store(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
+    async def _store_grant(self, pending: PendingSignIn, consent: ServerConsent, grant: StoredGrant) -> str:
         """Store a grant. If it cannot be stored, its access token can still be used; then returns a remark for the
         user.
         """
         store = self._services.store
         assert store is not None, "without a store there is no link"
         key = GrantKey(pending.person, str(pending.server))
-        previous = await self._grant(key)
+        previous_grant = await self._read_grant(key)
         try:
             await store.write(key, grant)
         except GrantStoreError as error:
@@ -323,8 +323,8 @@ class SignIns(SignInLinks, SignInWait):
             return (
                 f"You will be asked again when the access token expires, as the gateway could not store this: {error}"
             )
-        if previous is not None and not previous.has_client_of(grant):
-            self._revoking.start(_revoke(consent, previous), f"revoke a grant for {pending.server}")
+        if previous_grant is not None and not previous_grant.has_client_of(grant):
+            self._revocations.start(_revoke(consent, previous_grant), f"revoke a grant for {pending.server}")
         return ""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
@@ -348,31 +348,31 @@ class SignIns(SignInLinks, SignInWait):
             return
         while self._pending.of_owner(key.person, server) is not None:
             try:
-                stored = await store.read(key)
+                record = await store.read(key)
             except UnreadableGrant:
                 return
             except GrantStoreError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 pending = self._pending.of_owner(key.person, server)  # may have changed during the read
-                if pending is not None and stored is not None and stored.grant.granted_at >= pending.opened_at:
+                if pending is not None and record is not None and record.grant.granted_at >= pending.opened_at:
                     self._pending.close(pending)
                 return
 
-    async def _grant(self, key: GrantKey) -> StoredGrant | None:
+    async def _read_grant(self, key: GrantKey) -> StoredGrant | None:
         """The user's stored grant; None if there is no readable grant."""
         store = self._services.store
         try:
-            stored = None if store is None or not key.person else await store.read(key)
+            record = None if store is None or not key.person else await store.read(key)
         except GrantStoreError:
             return None
-        return None if stored is None else stored.grant
+        return None if record is None else record.grant
 
     async def aclose(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        await self._revoking.cancel()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
+        await self._revocations.cancel()
         await self._ports.aclose()
 
     def _flow(self, server: ServerKey) -> ConsentFlow:
@@ -383,9 +383,9 @@ class SignIns(SignInLinks, SignInWait):
         return flow
 
     def _consent(self, server: ServerKey) -> ServerConsent:
-        consent = self._services.consents(server)
+        consent = self._services.find_consent(server)
         if consent is None:
-            raise GrantFailed(_REMOVED, cause=CLOSED)
+            raise GrantFailed(_REMOVED_SERVER, cause=CLOSED)
         return consent
 
 

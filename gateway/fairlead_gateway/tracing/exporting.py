@@ -33,12 +33,12 @@ from fairlead_otel.span_encoding import (
     text_attribute,
 )
 
-_NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+_NAME_ATTRIBUTES: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
 MAX_TEXT: Final = 1024
 """Maximum number of characters of a value that a client chose. It limits memory, because spans are buffered until they
 are exported."""
-MAX_DESCRIBED: Final = 4096
+MAX_CACHED: Final = 4096
 """Maximum number of tools and prompts, and of callers, whose encoded attributes are cached, of MAX_TEXT bytes each."""
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
@@ -48,17 +48,26 @@ _RANDOM: Final = 2
 class OpenSpan:
     """A span that has begun; `flags` are the trace flags of its context."""
 
-    __slots__ = ("_began_ns", "_hex", "_parent_id", "_remote", "_span_id", "_state", "_trace_id", "flags")
+    __slots__ = (
+        "_has_remote_parent",
+        "_hex_ids",
+        "_parent_id",
+        "_span_id",
+        "_started_ns",
+        "_state",
+        "_trace_id",
+        "flags",
+    )
 
     def __init__(self, trace_id: bytes, parent_id: bytes, state: bytes, flags: int, *, remote: bool) -> None:
         self._trace_id = trace_id
-        self._hex: SpanIds | None = None
+        self._hex_ids: SpanIds | None = None
         self._parent_id = parent_id
         self._state = state
         self.flags = flags
-        self._remote = remote
+        self._has_remote_parent = remote
         self._span_id = _random_id(8)
-        self._began_ns = time.time_ns() if flags & _SAMPLED else 0
+        self._started_ns = time.time_ns() if flags & _SAMPLED else 0
 
     def child(self) -> OpenSpan:
         return OpenSpan(self._trace_id, self._span_id, self._state, self.flags, remote=False)
@@ -66,9 +75,9 @@ class OpenSpan:
     @property
     def ids(self) -> SpanIds | None:
         """Ids of the span; None if its trace is not sampled."""
-        if self._hex is None and self.flags & _SAMPLED:
-            self._hex = SpanIds(self._trace_id.hex(), self._span_id.hex())
-        return self._hex
+        if self._hex_ids is None and self.flags & _SAMPLED:
+            self._hex_ids = SpanIds(self._trace_id.hex(), self._span_id.hex())
+        return self._hex_ids
 
     @property
     def trace(self) -> Trace:
@@ -77,7 +86,7 @@ class OpenSpan:
 
     def serialize(self, fields: bytes) -> bytes:
         """End the span and encode it by `encode_span`. `fields` are its encoded name, kind, attributes and status."""
-        times_ns = self._began_ns, time.time_ns()
+        times_ns = self._started_ns, time.time_ns()
         return encode_span(
             self._trace_id,
             self._span_id,
@@ -85,22 +94,22 @@ class OpenSpan:
             fields,
             parent_id=self._parent_id,
             state=self._state,
-            remote=self._remote,
+            remote=self._has_remote_parent,
         )
 
 
 class OtelCallSpan:
-    """Implements `tracing.spans.CallSpan`. `named` is the encoded name with the attributes that attempts have too,
-    `caller` are the other attributes.
+    """Implements `tracing.spans.CallSpan`. `encoded_name` is the encoded name with the attributes that attempts have
+    too; `caller_attributes` are the other encoded attributes.
     """
 
-    __slots__ = ("_attempt", "_caller", "_encoded_names", "_span", "_spans")
+    __slots__ = ("_attempt", "_caller_attributes", "_encoded_name", "_span", "_spans")
 
-    def __init__(self, spans: OtelSpans, span: OpenSpan, named: bytes, caller: bytes) -> None:
+    def __init__(self, spans: OtelSpans, span: OpenSpan, encoded_name: bytes, caller_attributes: bytes) -> None:
         self._spans = spans
         self._span = span
-        self._encoded_names = named
-        self._caller = caller
+        self._encoded_name = encoded_name
+        self._caller_attributes = caller_attributes
         self._attempt: OpenSpan | None = None
 
     @property
@@ -116,22 +125,22 @@ class OtelCallSpan:
     def end_attempt(self, error_type: str = "") -> None:
         span, self._attempt = self._attempt, None
         if span is not None:
-            self._spans.finish(span, CLIENT + self._encoded_names, error_type)
+            self._spans.finish(span, CLIENT + self._encoded_name, error_type)
 
     def end(self, error_type: str) -> None:
         self.end_attempt(error_type)
-        self._spans.finish(self._span, SERVER + self._encoded_names + self._caller, error_type)
+        self._spans.finish(self._span, SERVER + self._encoded_name + self._caller_attributes, error_type)
 
 
 class OtelModelSpan:
-    """Implements `tracing.spans.ModelSpan`. `described` is the encoded name with all attributes."""
+    """Implements `tracing.spans.ModelSpan`. `encoded_attributes` is the encoded name with all attributes."""
 
-    def __init__(self, spans: OtelSpans, span: OpenSpan, described: bytes) -> None:
+    def __init__(self, spans: OtelSpans, span: OpenSpan, encoded_attributes: bytes) -> None:
         self._spans = spans
         self._span = span
-        self._described = described
+        self._encoded_attributes = encoded_attributes
         self._round: OpenSpan | None = None
-        self._round_described = b""
+        self._round_attributes = b""
         self.traceparent = span.trace.parent
 
     @property
@@ -142,7 +151,7 @@ class OtelModelSpan:
         self.end_round()
         self._round = span = self._span.child()
         if span.flags & _SAMPLED:
-            self._round_described = self._spans.describe_round(provider, model[:MAX_TEXT])
+            self._round_attributes = self._spans.describe_round(provider, model[:MAX_TEXT])
         return span.trace.parent.decode()
 
     def end_round(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
@@ -153,11 +162,11 @@ class OtelModelSpan:
         if input_tokens or output_tokens:
             usage = number_attribute("gen_ai.usage.input_tokens", input_tokens)
             usage += number_attribute("gen_ai.usage.output_tokens", output_tokens)
-        self._spans.finish(span, CLIENT + self._round_described + usage, error_type)
+        self._spans.finish(span, CLIENT + self._round_attributes + usage, error_type)
 
     def end(self, error_type: str) -> None:
         self.end_round(error_type)
-        self._spans.finish(self._span, SERVER + self._described, error_type)
+        self._spans.finish(self._span, SERVER + self._encoded_attributes, error_type)
 
 
 class OtelSpans:
@@ -172,20 +181,22 @@ class OtelSpans:
         self._callers: dict[tuple[str, str, str], bytes] = {}
         """Encoded attributes by address, version of the protocol and principal."""
 
-    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> OtelCallSpan:
+    def begin(self, exchange: Exchange, request: McpRequest, name: str, server: ServerKey) -> OtelCallSpan:
         headers = exchange.headers
         span = self._begin(read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta")))
         if not span.flags & _SAMPLED:
             return OtelCallSpan(self, span, b"", b"")
-        key = (request.method, named, server)
-        described = self._encoded_names.get(key)
-        if described is None:
-            described = self._describe(*key)
-            if request.method in _NAMED_BY:  # a URI may be as long as a request
-                _keep(self._encoded_names, key, described)
+        key = (request.method, name, server)
+        encoded_name = self._encoded_names.get(key)
+        if encoded_name is None:
+            encoded_name = self._describe(*key)
+            if request.method in _NAME_ATTRIBUTES:  # a URI may be as long as a request
+                _cache(self._encoded_names, key, encoded_name)
         ident = request.id[:MAX_TEXT].decode(errors="replace").strip('"')
         caller = self._describe_caller(exchange, request)
-        return OtelCallSpan(self, span, described, (self._text("jsonrpc.request.id", ident) if ident else b"") + caller)
+        return OtelCallSpan(
+            self, span, encoded_name, (self._text("jsonrpc.request.id", ident) if ident else b"") + caller
+        )
 
     def begin_model(self, parent: bytes | None, state: bytes | None, path: str, principal: str) -> OtelModelSpan:
         span = self._begin(read_trace(parent, state, None))
@@ -233,15 +244,15 @@ class OtelSpans:
         state = TraceState.from_header([trace.state.decode()]).to_header().encode() if trace.state else b""
         return OpenSpan(trace_id, bytes.fromhex(parent[36:52]), state, flags & _RANDOM | is_sampled, remote=True)
 
-    def _describe(self, method: str, named: str, server: ServerKey) -> bytes:
+    def _describe(self, method: str, target: str, server: ServerKey) -> bytes:
         """Encoded name of a call's spans, with the attributes that all of them have."""
         attributes = {"mcp.method.name": method, "fairlead.server": str(server)}
         name = method
-        if method in _NAMED_BY:
-            attributes[_NAMED_BY[method]] = named
-            name = f"{method} {named}"
-        elif named:
-            attributes[_URI] = named[:MAX_TEXT]
+        if method in _NAME_ATTRIBUTES:
+            attributes[_NAME_ATTRIBUTES[method]] = target
+            name = f"{method} {target}"
+        elif target:
+            attributes[_URI] = target[:MAX_TEXT]
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
         return name_field(name) + self._texts(attributes)
@@ -251,8 +262,8 @@ class OtelSpans:
         version = exchange.headers.get(b"mcp-protocol-version")
         protocol = eras.MODERN_VERSION if request.modern else version.decode() if version else ""
         key = (exchange.address, protocol, exchange.identity.principal)
-        described = self._callers.get(key)
-        if described is None:
+        encoded_attributes = self._callers.get(key)
+        if encoded_attributes is None:
             address, protocol, principal = key
             attributes = {
                 "client.address": address,
@@ -260,9 +271,9 @@ class OtelSpans:
                 "mcp.protocol.version": protocol,
                 "fairlead.principal": principal,
             }
-            described = self._texts({name: value for name, value in attributes.items() if value})
-            _keep(self._callers, key, described)
-        return described
+            encoded_attributes = self._texts({name: value for name, value in attributes.items() if value})
+            _cache(self._callers, key, encoded_attributes)
+        return encoded_attributes
 
     def _texts(self, attributes: Mapping[str, str]) -> bytes:
         return b"".join([self._text(name, value) for name, value in attributes.items()])
@@ -279,10 +290,10 @@ def _random_id(length: int) -> bytes:
 K = TypeVar("K")
 
 
-def _keep(described: dict[K, bytes], key: K, encoded: bytes) -> None:
+def _cache(cache: dict[K, bytes], key: K, encoded: bytes) -> None:
     """Cache encoded attributes unless they are long. If the cache is full, it is emptied first."""
     if len(encoded) > MAX_TEXT:
         return
-    if len(described) >= MAX_DESCRIBED:
-        described.clear()
-    described[key] = encoded
+    if len(cache) >= MAX_CACHED:
+        cache.clear()
+    cache[key] = encoded

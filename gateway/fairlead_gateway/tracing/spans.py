@@ -71,9 +71,9 @@ class ModelSpan(Protocol):
 class Spans(Protocol):
     """Starts spans. Each gateway has one instance."""
 
-    def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan:
-        """Start the span of a client's request. `named` is the tool, prompt or URI that the request names; empty if the
-        method has no such parameter.
+    def begin(self, exchange: Exchange, request: McpRequest, name: str, server: ServerKey) -> CallSpan:
+        """Start the span of a client's request. `name` is the tool, prompt or URI of the request; empty if the method
+        has no such parameter.
         """
         ...
 

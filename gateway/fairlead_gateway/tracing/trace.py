@@ -18,8 +18,8 @@ from fairlead_mcp import jsonrpc
 
 TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
-_IN_META: Final = b'"traceparent"'
-_META: Final = b'"_meta"'
+_TRACEPARENT_MEMBER: Final = b'"traceparent"'
+_META_MEMBER: Final = b'"_meta"'
 _EMPTY_BYTES: Final = len(b"{}")
 _PARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
@@ -50,7 +50,7 @@ _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
     """Trace context of a request, from its headers and its `_meta`; None if the request has no valid trace context."""
-    if meta is not None and _IN_META in bytes(meta):
+    if meta is not None and _TRACEPARENT_MEMBER in bytes(meta):
         try:
             members = _decode_meta(meta)
         except jsonrpc.UNREADABLE:
@@ -61,8 +61,8 @@ def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> T
     return None if parent is None else _check(parent, state or b"")
 
 
-class TracePlace(msgspec.Struct, frozen=True):
-    """Span of a caller by its hexadecimal ids."""
+class CallerSpan(msgspec.Struct, frozen=True):
+    """Hexadecimal ids of a caller's span."""
 
     trace_id: str
     span_id: str
@@ -71,19 +71,19 @@ class TracePlace(msgspec.Struct, frozen=True):
 
 def trace_id(parent: bytes, meta: Raw | None) -> str:
     """Trace id of a request, 32 hexadecimal digits; empty without a trace."""
-    ids = read_trace(parent or None, None, meta)
-    return "" if ids is None else ids.parent[3:35].decode()
+    trace = read_trace(parent or None, None, meta)
+    return "" if trace is None else trace.parent[3:35].decode()
 
 
-def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
+def caller_span(parent: bytes, meta: Raw | None) -> CallerSpan | None:
     """Span of the caller of a request, from the request's `traceparent` header (empty if it is missing) and `_meta`;
     None without a trace.
     """
-    ids = read_trace(parent or None, None, meta)
-    if ids is None:
+    trace = read_trace(parent or None, None, meta)
+    if trace is None:
         return None
-    text = ids.parent.decode()
-    return TracePlace(text[3:35], text[36:52], sampled=bool(int(text[53:55], 16) & 1))
+    text = trace.parent.decode()
+    return CallerSpan(text[3:35], text[36:52], sampled=bool(int(text[53:55], 16) & 1))
 
 
 def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
@@ -100,13 +100,13 @@ def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
 
 def add_trace(params: bytes, trace: Trace) -> bytes:
     """Encoded params with the trace context in their `_meta`."""
-    if params.find(_META) >= 0 or len(params) <= _EMPTY_BYTES:
+    if params.find(_META_MEMBER) >= 0 or len(params) <= _EMPTY_BYTES:
         return jsonrpc.encode(with_trace(jsonrpc.decode_object(params), trace))
     state = b',"tracestate":%b' % jsonrpc.encode(trace.state.decode()) if trace.state else b""
     return b'%b,"_meta":{"traceparent":"%b"%b}}' % (params[:-1], trace.parent, state)
 
 
-def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
+def pass_on(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
     """Params and header lines that pass a request's trace context on to the server. The context is added to `_meta`,
     unless `_meta` already has it.
     """
@@ -114,8 +114,8 @@ def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[js
     trace = read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)
     if trace is None:
         return params, b""
-    in_meta = meta is not None and _IN_META in bytes(meta)
-    return params if in_meta else with_trace(params, trace), trace.lines
+    is_in_meta = meta is not None and _TRACEPARENT_MEMBER in bytes(meta)
+    return params if is_in_meta else with_trace(params, trace), trace.lines
 
 
 def _check(parent: bytes, state: bytes) -> Trace | None:

@@ -79,13 +79,13 @@ class ApiCall(Call):
     __slots__ = (
         "_event_data",
         "_idempotent",
-        "_moved",
         "_origin",
         "_read",
         "_result_task",
         "_sink",
         "_size",
-        "over",
+        "_was_moved",
+        "has_ended",
         "pod",
         "pool",
     )
@@ -107,11 +107,11 @@ class ApiCall(Call):
         """Bytes in `_event_data`."""
         self._event_data: list[bytes] = []
         """Data of the events, if the answer is an event stream."""
-        self._moved = False
+        self._was_moved = False
         """Whether the request was sent again to another pod, which is done once."""
         self._result_task: TaskCall | None = None
         """Task that makes the result of a large answer."""
-        self.over = False
+        self.has_ended = False
         """Whether the exchange has ended: by an answer, an error or `cancel`."""
         self.pod: ServerPod | None = None
         self.pool: Pool | None = None
@@ -122,7 +122,7 @@ class ApiCall(Call):
         return not self.data.startswith(b"HEAD ")
 
     def take_answer(self, answer: Answer) -> None:
-        if self.over:
+        if self.has_ended:
             return
         if answer.streamed and self._event_data:
             answer = msgspec.structs.replace(answer, body=b"\n\n".join(self._event_data))
@@ -134,7 +134,7 @@ class ApiCall(Call):
         except McpError as error:
             self._fail(error)
             return
-        self.over = True
+        self.has_ended = True
         if isinstance(result, ApiResult):
             self._sink.take_result(result.raw, result.members)
         else:
@@ -155,8 +155,8 @@ class ApiCall(Call):
     def cancel(self) -> None:
         if self._result_task is not None:
             self._result_task.cancel()
-        elif not self.over:
-            self.over = True
+        elif not self.has_ended:
+            self.has_ended = True
             if self.pool is not None:
                 self.pool.cancel(self)
 
@@ -165,9 +165,9 @@ class ApiCall(Call):
         repeated.
         """
         pool, was_sent = self.pool, self.connection is not None
-        if self.over or pool is None or (was_sent and (self._moved or not self._idempotent)):
+        if self.has_ended or pool is None or (was_sent and (self._was_moved or not self._idempotent)):
             return False
-        self._moved = self._moved or was_sent
+        self._was_moved = self._was_moved or was_sent
         pool.cancel(self)
         return True
 
@@ -197,8 +197,8 @@ class ApiCall(Call):
             raise TooLarge(f"the result exceeds {self.max_bytes} bytes")
 
     def _fail(self, error: Exception) -> None:
-        if not self.over:
-            self.over = True
+        if not self.has_ended:
+            self.has_ended = True
             self._sink.take_error(error)
 
 
@@ -227,7 +227,7 @@ class ApiOrigin:
     def submit(self, call: ApiCall) -> None:
         """Send a call to the origin, or to one of its pods."""
         call.pool = self._pool
-        if self._pools.spread:
+        if self._pools.spreads_calls:
             call.pod = pod = self._pools.pick()
             call.pool = pod.pools.calls
         call.pool.submit(call)
@@ -241,7 +241,7 @@ class ApiOrigin:
     def send_to_other_pod(self, call: ApiCall) -> bool:
         """Eject the pod that a call cannot connect to, and send the call to another pod; False if there is none."""
         pod = call.pod
-        if pod is None or call.over or not self._pools.eject(pod):
+        if pod is None or call.has_ended or not self._pools.eject(pod):
             return False
         self._send_again(call)
         return True

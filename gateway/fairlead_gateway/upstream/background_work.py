@@ -21,7 +21,7 @@ ANSWER_BYTES: Final = 1 << 20
 """Limit on the bytes of the answer to a message."""
 
 
-class Background:
+class BackgroundTasks:
     """Background tasks, which are cancelled when the upstream closes. `host` is part of the tasks' names; `clock` is
     the clock of the upstream's connection pools, in seconds.
     """
@@ -52,14 +52,14 @@ class Background:
 
     async def _post_authorized(self, pool: Pool, head: bytes, body: bytes, authorization: SessionAuthorization) -> None:
         with contextlib.suppress(McpError):  # the request that the message belongs to fails too if the error persists
-            refused = b""
+            refused_line = b""
             for _ in range(2):
-                line = await authorization.valid_line(self._clock() + POST_SECONDS, refused)
+                line = await authorization.valid_line(self._clock() + POST_SECONDS, refused_line)
                 data, deadline = with_body(head + line, body), self._clock() + POST_SECONDS
                 answer = await pool.exchange(data, deadline=deadline, max_bytes=ANSWER_BYTES)
                 if answer.status != 401 or not line:
                     return
-                refused = line
+                refused_line = line
 
     async def aclose(self) -> None:
         await self._tasks.cancel()

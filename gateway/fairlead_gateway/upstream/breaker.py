@@ -49,16 +49,16 @@ class Breaker:
         "_transport_failures",
         "_trial_in_progress",
         "closed",
+        "has_failures",
         "opened_total",
-        "troubled",
     )
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
         self.closed = True
         """Whether all calls are admitted."""
-        self.troubled = False
-        """Whether the next success has to be recorded: the breaker is not closed, or has counted a failure."""
+        self.has_failures = False
+        """Whether the breaker is not closed, or has counted failures, so that the next success has to be recorded."""
         self.opened_total = 0
         """Number of times that the breaker has opened."""
         self._failures = 0
@@ -112,7 +112,7 @@ class Breaker:
         self._open_for = 0.0
         self._trial_in_progress = False
         self.closed = True
-        self.troubled = False
+        self.has_failures = False
 
     def record_failure(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
         """Count a failure for which `counts_as_failure` is true; True if the breaker opens.
@@ -121,7 +121,7 @@ class Breaker:
         """
         if not self.closed and not trial:
             return False  # a call that was sent before the breaker opened
-        self.troubled = True
+        self.has_failures = True
         self._failures += 1
         if not tool:
             self._transport_failures += 1

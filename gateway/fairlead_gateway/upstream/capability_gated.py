@@ -24,7 +24,7 @@ class GatedUpstream(RelayUpstream):
         self._per_client = per_client
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        needs_own_session = request.gated and not self.modern
+        needs_own_session = request.needs_declaring_session and not self.modern
         return (self._per_client if needs_own_session else self.upstream).send(request, sink)
 
     def end_session(self, session: bytes) -> None:

@@ -1,8 +1,8 @@
 """Upstream of a server that runs as a child process.
 
-The ChildHost owns and restarts the process; in `fairlead up` the operator uses the same ChildHost. As both send
-requests to the process, the `Child` replaces the gateway's ids and progress tokens by its own, which are unique in the
-process.
+The ChildHost owns and restarts the process; in `fairlead up` the operator uses the same ChildHost. Because the gateway
+and the operator both send requests to the process, the `Child` replaces the ids and progress tokens of requests by its
+own, which are unique in the process.
 """
 
 from __future__ import annotations

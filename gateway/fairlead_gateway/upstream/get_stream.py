@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, BackgroundTasks
 from fairlead_gateway.upstream.server_session import CompleteElicitation, ServerSession, get_head
 from fairlead_mcp import jsonrpc, url_elicitation
 from fairlead_mcp.backoff import Backoff
@@ -27,8 +27,8 @@ from fairlead_mcp.http.target import with_body
 FIRST_DELAY: Final = 0.1
 LAST_DELAY: Final = 30.0
 """Limits in seconds for the delay before a stream is opened again, which doubles while streams end early."""
-LEAST_RETRY: Final = 0.5
-LONGEST_RETRY: Final = 3600.0
+MIN_RETRY: Final = 0.5
+MAX_RETRY: Final = 3600.0
 """Limits in seconds for the delay that a server asks for with `retry`."""
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
@@ -39,47 +39,47 @@ class GetStream:
     """
 
     def __init__(
-        self, pool: Pool, session: ServerSession, background: Background, complete_elicitation: CompleteElicitation
+        self, pool: Pool, session: ServerSession, background: BackgroundTasks, complete_elicitation: CompleteElicitation
     ) -> None:
         self.settled = asyncio.Event()
         """Set once the stream is open, or the attempt to open it has failed."""
         self._pool = pool
         self._session = session
         self._background = background
-        self._complete = complete_elicitation
-        self._opened = False
+        self._forward_completion = complete_elicitation
+        self._was_opened = False
         """Whether the server has opened a stream in this session, and so supports one."""
         self._cursor: Cursor | None = None
 
     async def run(self) -> None:
         """Read the stream until the server answers that it offers no stream, or no longer offers one."""
         clock = self._pool.clock
-        backoff, refused = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
+        backoff, refused_line = Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY), b""
         try:
             while True:
-                began = clock()
-                line = await self._authorize(refused)
+                started_at = clock()
+                line = await self._authorize(refused_line)
                 answer = None if line is None else await self._read(line)
-                if answer is not None and answer.status == 401 and line and not refused:
-                    refused = line
+                if answer is not None and answer.status == 401 and line and not refused_line:
+                    refused_line = line
                     continue
                 if answer is not None and (answer.status != 200 or not answer.streamed):
                     return
-                refused = b"" if line is not None else refused
+                refused_line = b"" if line is not None else refused_line
                 self.settled.set()
                 retry = None if self._cursor is None else self._cursor.retry
                 await asyncio.sleep(
-                    delay_before_reopening(backoff, clock() - began, retry, ended_well=answer is not None)
+                    delay_before_reopening(backoff, clock() - started_at, retry, ended_well=answer is not None)
                 )
         except McpError:
             pass  # a server without a GET stream sends its requests on the stream of the call
         finally:
             self.settled.set()
 
-    async def _authorize(self, refused: bytes) -> bytes | None:
+    async def _authorize(self, refused_line: bytes) -> bytes | None:
         """`Authorization` header line of the next GET; None if the client has to send a new token first."""
         try:
-            return await self._session.authorization.valid_line(self._pool.clock() + POST_SECONDS, refused)
+            return await self._session.authorization.valid_line(self._pool.clock() + POST_SECONDS, refused_line)
         except McpError:
             return None
 
@@ -91,16 +91,16 @@ class GetStream:
         call = Awaited(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
         try:
             answer = await self._pool.run(call)
-            return None if self._opened and is_busy(answer.status) else answer
+            return None if self._was_opened and is_busy(answer.status) else answer
         except (ConnectFailed, ConnectionLost, Timeout):
-            if not self._opened:
+            if not self._was_opened:
                 raise
             return None
         finally:
             self._cursor = call.cursor or cursor
 
     def _on_open(self, carrier: Carrier) -> None:
-        self._opened = True
+        self._was_opened = True
         self.settled.set()
 
     def _on_event(self, event: bytes) -> bool:
@@ -127,7 +127,7 @@ class GetStream:
         """
         client = self._session.client
         if client is not None and not client.is_transient and url_elicitation.declares_urls(client.features):
-            self._complete(client.session, params)
+            self._forward_completion(client.session, params)
 
     def _answer(self, body: bytes) -> None:
         self._background.post(self._pool, self._session.head, body, self._session.authorization)
@@ -138,13 +138,14 @@ def is_busy(status: int) -> bool:
     return status == 429 or status >= 500
 
 
-def delay_before_reopening(backoff: Backoff, lived: float, retry: float | None, *, ended_well: bool) -> float:
-    """Seconds until a stream that lasted `lived` seconds is opened again: at least `retry`, if the server sent `retry`.
+def delay_before_reopening(backoff: Backoff, lifetime: float, retry: float | None, *, ended_well: bool) -> float:
+    """Seconds until a stream that lasted `lifetime` seconds is opened again: at least `retry`, if the server sent it.
+
     If the stream also ended without a failure (`ended_well`), the server ends streams on purpose, and the backoff
     restarts at its first delay.
     """
-    least = 0.0 if retry is None else min(max(retry, LEAST_RETRY), LONGEST_RETRY)
+    min_delay = 0.0 if retry is None else min(max(retry, MIN_RETRY), MAX_RETRY)
     if retry is not None and ended_well:
         backoff.failures = 0
-        return least
-    return max(backoff.delay_after(lived), least)
+        return min_delay
+    return max(backoff.delay_after(lifetime), min_delay)

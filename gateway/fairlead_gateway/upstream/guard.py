@@ -45,7 +45,7 @@ TRIAL: Final[Ticket] = 2
 """Ticket of the call that tests, while the circuit breaker is open, whether the server has recovered."""
 
 
-Later: TypeAlias = Callable[[float, Callable[[], None]], object]
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 """Calls a function after a number of seconds, like `loop.call_later`."""
 
 
@@ -57,7 +57,7 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 class Timing:
     """Timer, clock and random numbers, which tests replace."""
 
-    later: Later
+    later: CallLater
     clock: Callable[[], float] = time.monotonic
     """Clock of deadlines, in seconds."""
     random: Callable[[], float] = randomness.random
@@ -99,13 +99,13 @@ class Guard(ports.AdmissionGuard):
         self._bounds = bounds
         self._limit = bounds.limit
         self._queue: FairQueue[Waiter] = FairQueue()
-        self._waiting = self._queue.ring
+        self._agent_queues = self._queue.ring
         """The queue's agents with waiting calls; empty while no call waits."""
         self._call_later = timing.later
-        self._sweeping = False
+        self._sweep_is_scheduled = False
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Rate limit in calls a second, which does not count retries; None for no limit."""
-        self._budget = RETRY_BUDGET
+        self._retries_in_reserve = RETRY_BUDGET
         """Retries in reserve."""
         self._no_rate_limit = bounds.rate is None
 
@@ -124,7 +124,7 @@ class Guard(ports.AdmissionGuard):
 
     def enter_now(self) -> bool:
         """Admit a call with a PLAIN ticket if nothing limits it; False if `enter` has to decide."""
-        if self._no_rate_limit and self.busy < self._limit and self.breaker.closed and not self._waiting:
+        if self._no_rate_limit and self.busy < self._limit and self.breaker.closed and not self._agent_queues:
             self.busy += 1
             return True
         return False
@@ -141,7 +141,7 @@ class Guard(ports.AdmissionGuard):
             return ticket
         if not retry and not self._no_rate_limit:
             self._take_from_rate(now)
-        if self.busy < self._limit and not self._waiting:
+        if self.busy < self._limit and not self._agent_queues:
             self.busy += 1
             return ticket
         self._enqueue(waiter, now)
@@ -152,14 +152,14 @@ class Guard(ports.AdmissionGuard):
 
         Compares the number of answers with the number at the previous check, so that calls need not store a time.
         """
-        responses_seen, since = self._last_check
+        responses_seen, checked_at = self._last_check
         now = self.clock()
-        if self.breaker.troubled:
+        if self.breaker.has_failures:
             return False
         if self.responses_seen != responses_seen:
             self._last_check = (self.responses_seen, now)
             return True
-        return now - since < FRESH_SECONDS
+        return now - checked_at < FRESH_SECONDS
 
     def withdraw(self, waiter: Waiter) -> None:
         """Remove a waiter from the queue; no-op if it is not queued."""
@@ -175,8 +175,8 @@ class Guard(ports.AdmissionGuard):
         called tool, for which the breaker counts a Timeout.
         """
         self.busy -= 1
-        if self._budget < RETRY_BUDGET:
-            self._budget += RETRY_EARNED
+        if self._retries_in_reserve < RETRY_BUDGET:
+            self._retries_in_reserve += RETRY_EARNED
         if isinstance(error, ConnectFailed | ConnectionLost) and counts_as_failure(error):
             self._on_unreachable(error.reason)
         if abandoned:
@@ -190,35 +190,37 @@ class Guard(ports.AdmissionGuard):
             self._record_failure(error, ticket, tool if isinstance(error, Timeout) else "")
         elif ticket == TRIAL:
             self._record_recovery()
-        if self._waiting:
+        if self._agent_queues:
             self._admit_waiting()
 
     def leave_after_success(self) -> None:
         """Record the end of a call that was answered without an error; a faster `leave`."""
         self.busy -= 1
         self.responses_seen += 1
-        if self._budget < RETRY_BUDGET:
-            self._budget += RETRY_EARNED
-        if self.breaker.troubled:
+        if self._retries_in_reserve < RETRY_BUDGET:
+            self._retries_in_reserve += RETRY_EARNED
+        if self.breaker.has_failures:
             self._record_recovery()
-        if self._waiting:
+        if self._agent_queues:
             self._admit_waiting()
 
     def may_retry(self) -> bool:
         """Take a retry from the budget, which keeps retries from multiplying the load of an outage; False if none is
         left.
         """
-        if self._budget < 1.0 or not self.breaker.closed:
+        if self._retries_in_reserve < 1.0 or not self.breaker.closed:
             return False
-        self._budget -= 1.0
+        self._retries_in_reserve -= 1.0
         self.retries += 1
         return True
 
     def enter_hedge(self) -> bool:
         """Admit a hedged attempt with a PLAIN ticket, if no call waits and the retry budget allows it."""
-        if self._waiting or self.busy >= self._limit or self._budget < 1.0 or not self.breaker.closed:
+        if self._agent_queues or self.busy >= self._limit or not self.breaker.closed:
             return False
-        self._budget -= 1.0
+        if self._retries_in_reserve < 1.0:
+            return False
+        self._retries_in_reserve -= 1.0
         self.busy += 1
         self.hedges += 1
         return True
@@ -268,7 +270,7 @@ class Guard(ports.AdmissionGuard):
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _is_local_error(error):
             self.responses_seen += 1
-            if self.breaker.troubled:
+            if self.breaker.has_failures:
                 self._record_recovery()
         elif ticket == TRIAL:
             self.breaker.give_up()
@@ -302,14 +304,14 @@ class Guard(ports.AdmissionGuard):
 
         Raises AdmissionRefused if that agent is the waiter's own.
         """
-        agent, last = waiter.agent, None
+        agent, evicted_waiter = waiter.agent, None
         if len(self._queue) >= self._bounds.waiting:
-            last = self._queue.give_way(agent)
-            if last is None:
+            evicted_waiter = self._queue.give_way(agent)
+            if evicted_waiter is None:
                 raise self._queue_full_error()
         self._queue.add(agent, waiter, min(waiter.deadline, now + self._bounds.queue))
-        if last is not None:
-            last.reject(self._queue_full_error())
+        if evicted_waiter is not None:
+            evicted_waiter.reject(self._queue_full_error())
         self._watch(now)
 
     def _queue_full_error(self) -> AdmissionRefused:
@@ -320,7 +322,7 @@ class Guard(ports.AdmissionGuard):
         return AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0)
 
     def _admit_waiting(self) -> None:
-        while self._waiting and self.busy < self._limit and self.breaker.closed:
+        while self._agent_queues and self.busy < self._limit and self.breaker.closed:
             self.busy += 1
             self._queue.next().proceed(PLAIN)
 
@@ -333,13 +335,13 @@ class Guard(ports.AdmissionGuard):
         """Start the queue's timer. One timer checks all waiters, because their deadlines are not in order. Checking all
         of them is cheap, because a queue is short-lived.
         """
-        if not self._sweeping:
-            self._sweeping = True
+        if not self._sweep_is_scheduled:
+            self._sweep_is_scheduled = True
             wait = min(max(self._queue.first_end() - now, SWEEP_SECONDS), MAX_SWEEP_SECONDS)
             self._call_later(wait, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweeping = False
+        self._sweep_is_scheduled = False
         now = self.clock()
         for waiter in self._queue.take_late(now):
             if waiter.deadline <= now:
@@ -351,7 +353,7 @@ class Guard(ports.AdmissionGuard):
                     f"{self._bounds.queue:g} s: retry later"
                 )
                 waiter.reject(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
-        if self._waiting:
+        if self._agent_queues:
             self._watch(now)
 
 

@@ -17,7 +17,7 @@ from fairlead_gateway.upstream.guard import PLAIN, Guard
 from fairlead_mcp.messages import ResultMembers
 
 
-class Hedged(RelayUpstream):
+class HedgedUpstream(RelayUpstream):
     """Upstream that hedges the calls of one tool, `delay` seconds after the first attempt.
 
     The second attempt is only sent if the server's `guard` admits it.
@@ -38,12 +38,12 @@ class Hedged(RelayUpstream):
 class _Race:
     """Both attempts of one request."""
 
-    def __init__(self, hedged: Hedged, request: UpstreamRequest, sink: ResponseSink) -> None:
+    def __init__(self, hedged: HedgedUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
         self._hedged = hedged
         self._request = request
         self._sink = sink
         self._first_attempt: Pending | None = None
-        self._second: Pending | None = None
+        self._second_attempt: Pending | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
         """Error of the first attempt, while the second one is in progress."""
@@ -58,7 +58,7 @@ class _Race:
 
     def begin(self) -> None:
         hedged = self._hedged
-        self._first_attempt = hedged.upstream.send(self._request, _First(self, self._sink))
+        self._first_attempt = hedged.upstream.send(self._request, _FirstAttemptSink(self, self._sink))
         # a client that listens for progress would get the progress of both attempts
         if not self._has_ended and not self._request.listens:
             self._timer = asyncio.get_running_loop().call_later(hedged.delay, self._send_second)
@@ -72,7 +72,7 @@ class _Race:
             return
         guard = self._hedged.guard
         if second:
-            self._second = None
+            self._second_attempt = None
             guard.leave_after_success()
             guard.hedges_won += 1
         self._finish()
@@ -82,11 +82,11 @@ class _Race:
         """Take the error of an attempt. If both fail, the error of the first attempt is reported."""
         if self._has_ended:
             return
-        if not second and self._second is not None:
+        if not second and self._second_attempt is not None:
             self._error = error
             return
         if second:
-            self._second = None
+            self._second_attempt = None
             hedged = self._hedged
             hedged.guard.leave(PLAIN, error, self._responses_seen, tool=hedged.tool)
             if self._error is None:
@@ -101,11 +101,11 @@ class _Race:
             return
         self._responses_seen = hedged.guard.responses_seen
         request = self._request.with_id(hedged.upstream.next_id())
-        sink = _Second(self)
-        self._second = sink  # set first, because the attempt may be answered before `send` returns
+        sink = _SecondAttemptSink(self)
+        self._second_attempt = sink  # set first, because the attempt may be answered before `send` returns
         pending = hedged.upstream.send(request, sink)
-        if self._second is sink:
-            self._second = pending
+        if self._second_attempt is sink:
+            self._second_attempt = pending
 
     def _finish(self) -> None:
         self._has_ended = True
@@ -113,13 +113,13 @@ class _Race:
             self._timer.cancel()
         if self._first_attempt is not None:
             self._first_attempt.cancel()
-        second, self._second = self._second, None
-        if second is not None:
-            second.cancel()
+        second_attempt, self._second_attempt = self._second_attempt, None
+        if second_attempt is not None:
+            second_attempt.cancel()
             self._hedged.guard.leave(PLAIN, None, self._responses_seen, abandoned=True)
 
 
-class _First(RelaySink):
+class _FirstAttemptSink(RelaySink):
     """Sink of the first attempt, which also relays notifications to the client."""
 
     def __init__(self, race: _Race, sink: ResponseSink) -> None:
@@ -133,7 +133,7 @@ class _First(RelaySink):
         self._race.take_error_of(error, second=False)
 
 
-class _Second(ResponseSink):
+class _SecondAttemptSink(ResponseSink):
     """Sink of the second attempt, which takes only the answer."""
 
     def __init__(self, race: _Race) -> None:

@@ -23,7 +23,7 @@ from fairlead_gateway.core.outbound import CallCredential, CallCredentials
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.background_work import Background
+from fairlead_gateway.upstream.background_work import BackgroundTasks
 from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
@@ -49,7 +49,7 @@ from fairlead_mcp.masking import Mask
 
 LISTEN: Final = "subscriptions/listen"
 _LENGTH: Final = b"Content-Length: "
-_START: Final = b"\r\n\r\n" + BEFORE_ID
+_BODY_START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
 _ERA_CODES: Final = frozenset(
@@ -61,9 +61,9 @@ _ERA_CODES: Final = frozenset(
     }
 )
 """Codes by which a modern server rejects `initialize` of any client."""
-_WITHOUT_SESSIONS: Final = frozenset({400, 404, 405})
-"""HTTP statuses with the same meaning."""
-_FRAME: Final = len(BEFORE_ID) + len(_END)
+_NO_SESSION_STATUSES: Final = frozenset({400, 404, 405})
+"""HTTP statuses by which a modern server rejects `initialize` of any client."""
+_ENVELOPE_BYTES: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body without id, method and params."""
 
 
@@ -117,7 +117,7 @@ class HttpUpstream(Upstream):
         self._health = health or PodHealthTable(random.random)
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.pools_of_any_pod.calls
-        self.background = Background(target.host, self.pool.clock)
+        self.background = BackgroundTasks(target.host, self.pool.clock)
         form = RequestForm(
             self._head, client, self.next_id, self._read_response, access.credentials, access.complete_elicitation
         )
@@ -125,7 +125,7 @@ class HttpUpstream(Upstream):
         # read at every call: an attribute of this object is faster than two look-ups
         self._sessions = self.sessions.open
         self._idle = self.sessions.idle
-        self._no_legacy = False
+        self._rejects_legacy_sessions = False
         """Whether a modern server has rejected a legacy session."""
 
     @property
@@ -137,7 +137,7 @@ class HttpUpstream(Upstream):
         return str(self._last_id).encode()
 
     def modern_for(self, client: ClientPeer | None) -> bool | None:
-        if not self._modern or client is None or self._no_legacy:
+        if not self._modern or client is None or self._rejects_legacy_sessions:
             return self._modern
         return False if client in self._sessions else None
 
@@ -147,7 +147,7 @@ class HttpUpstream(Upstream):
         """Whether the client is served in the modern era. Clients with capabilities get a legacy session if the server
         supports legacy sessions, because a server can send requests to a client only in such a session.
         """
-        if not self._modern or client is None or self._no_legacy:
+        if not self._modern or client is None or self._rejects_legacy_sessions:
             return self._modern
         person, line = (b"", b"") if credential is None else (credential.person, credential.line)
         try:
@@ -155,21 +155,21 @@ class HttpUpstream(Upstream):
         except (HandshakeRefused, HttpRefused, NotMcp, UnsupportedVersion) as error:
             if isinstance(error, HttpRefused) and error.status in (401, 403) and line:
                 raise self.mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
-            if _is_about_sessions(error, personal=bool(line)):
-                self._no_legacy = True
+            if _is_about_sessions(error, has_user_token=bool(line)):
+                self._rejects_legacy_sessions = True
             return True
         except McpError as error:
-            raise self.mask_of(line).error(error)  # noqa: B904 - likewise
+            raise self.mask_of(line).error(error)  # noqa: B904 - the same error, with the token masked
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> HttpCall:
         call = HttpCall(self, request, sink)
         client = request.client
-        if self._modern and (client is None or self._no_legacy):
+        if self._modern and (client is None or self._rejects_legacy_sessions):
             if request.affinity_tag is None and request.method != LISTEN:
                 call.data = self._modern_data(request)
                 pool = self.pool
-                if self._pools.spread:
+                if self._pools.spreads_calls:
                     call.pod = pod = self._pools.pick()
                     pool = pod.pools.calls
                 call.pool = pool
@@ -203,7 +203,7 @@ class HttpUpstream(Upstream):
     def send_in_session(self, call: HttpCall) -> None:
         """Send a request in the legacy session of its client, or in the shared session of some pod."""
         client, person = call.request.client, call.request.person
-        if client is None and self._pools.spread:
+        if client is None and self._pools.spreads_calls:
             call.pod = self._pools.pick()
             session = self.sessions.shared_at(call.pod, person)
         elif client is None and person:
@@ -256,9 +256,9 @@ class HttpUpstream(Upstream):
     def notify_cancelled(self, call: HttpCall, session: ServerSession) -> None:
         """Send `notifications/cancelled` to a legacy server. For a modern server, closing the connection cancels."""
         params = b'{"requestId":%b,"reason":"The client cancelled the call, or its deadline passed"}' % call.request.id
-        note = jsonrpc.notification("notifications/cancelled", params)
+        notification = jsonrpc.notification("notifications/cancelled", params)
         pools = self.sessions.pools(session) if call.pod is None else call.pod.pools
-        self.background.post(pools.control, session.head, note, session.authorization)
+        self.background.post(pools.control, session.head, notification, session.authorization)
 
     def mask_of(self, *lines: bytes) -> Mask:
         """Masks every secret that was sent with a request, including its `Authorization` header lines."""
@@ -299,7 +299,7 @@ class HttpUpstream(Upstream):
         return with_body(head, jsonrpc.request(self.next_id(), "ping", b"{}"))
 
     def on_pods_known(self) -> None:
-        self.sessions.spread()
+        self.sessions.assign_to_pods()
         # calls that still wait for a connection are sent again, each to a picked pod: self.pool may connect to any pod,
         # but a shared legacy session now belongs to one
         for call in self.pool.outstanding_exchanges():
@@ -320,7 +320,7 @@ class HttpUpstream(Upstream):
 
     def _send_again(self, call: HttpCall) -> None:
         session = call.session
-        if session is not None and session.owned:
+        if session is not None and session.has_owner:
             self.end_request(session, call.sink)
         call.session = None
         call.pool = None
@@ -352,10 +352,10 @@ class HttpUpstream(Upstream):
         if method is None:
             method = self._methods[request.method] = _METHOD % request.method.encode()
         ident, params = request.id, request.params
-        length = length_value(_FRAME + len(ident) + len(method) + len(params))
+        length = length_value(_ENVELOPE_BYTES + len(ident) + len(method) + len(params))
         lines, authorization = request.header_lines, request.authorization
         # one tuple, because unpacking another into it makes a list first, which costs 1,700 instructions
-        return b"".join((head, names, lines, authorization, _LENGTH, length, _START, ident, method, params, _END))
+        return b"".join((head, names, lines, authorization, _LENGTH, length, _BODY_START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
         """Send a request to the pod that its affinity tag names, or a `subscriptions/listen` over the control pool."""
@@ -375,21 +375,21 @@ class HttpUpstream(Upstream):
         call.session = session
         if request.authorization:
             session.authorization.line = request.authorization
-        if session.owned:
+        if session.has_owner:
             session.enter(call.sink)
             self._idle.mark_used(session)
             if session.client is not None:
                 session.subscribe(request.method, call.sink)
         if request.level is not None:
-            due = self.sessions.level_due(session, request.session, request.level)
-            if due is not None or session.setting_level.locked():
-                call.work = self.background.run(self._send_at_level(call, session, due), "send to")
+            level_to_set = self.sessions.level_to_set(session, request.session, request.level)
+            if level_to_set is not None or session.level_lock.locked():
+                call.work = self.background.run(self._send_at_level(call, session, level_to_set), "send to")
                 return
         self._submit(call, session)
 
-    async def _send_at_level(self, call: HttpCall, session: ServerSession, due: str | None) -> None:
+    async def _send_at_level(self, call: HttpCall, session: ServerSession, level_to_set: str | None) -> None:
         try:
-            await self.sessions.set_level(session, due)
+            await self.sessions.set_level(session, level_to_set)
         except asyncio.CancelledError:
             call.refuse(ConnectFailed("the connections to the server were closed", reason="Closed"))
             raise
@@ -399,7 +399,7 @@ class HttpUpstream(Upstream):
     def _submit(self, call: HttpCall, session: ServerSession) -> None:
         if call.pod is not None:
             pool = call.pod.pools.calls
-        elif session.pod is not None and (session.client is not None or self._pools.spread):
+        elif session.pod is not None and (session.client is not None or self._pools.spreads_calls):
             pool = self.sessions.pools(session).calls
         else:
             pool = self.pool
@@ -407,12 +407,12 @@ class HttpUpstream(Upstream):
         pool.submit(call)
 
 
-def _is_about_sessions(error: McpError, *, personal: bool) -> bool:
-    """Whether a refused handshake shows that the server has no legacy sessions for any client. `personal`: the
+def _is_about_sessions(error: McpError, *, has_user_token: bool) -> bool:
+    """Whether a refused handshake shows that the server has no legacy sessions for any client. `has_user_token`: the
     handshake had the token of one user, so an error may concern only this user.
     """
     if isinstance(error, HttpRefused):
-        return error.status in _WITHOUT_SESSIONS if personal else error.status not in (401, 403)
-    if isinstance(error, HandshakeRefused) and personal:
-        return error.code in _ERA_CODES or error.status in _WITHOUT_SESSIONS
-    return not personal or isinstance(error, UnsupportedVersion)
+        return error.status in _NO_SESSION_STATUSES if has_user_token else error.status not in (401, 403)
+    if isinstance(error, HandshakeRefused) and has_user_token:
+        return error.code in _ERA_CODES or error.status in _NO_SESSION_STATUSES
+    return not has_user_token or isinstance(error, UnsupportedVersion)

@@ -34,14 +34,14 @@ class HttpCall(Call):
     __slots__ = (
         "_carrier",
         "_members",
-        "_moved",
         "_reading_paused",
-        "_reopened",
         "_rest_lines",
         "_result",
         "_upstream",
+        "_was_moved",
+        "_was_reopened",
         "cancelled",
-        "over",
+        "has_ended",
         "pod",
         "pool",
         "request",
@@ -69,12 +69,12 @@ class HttpCall(Call):
         """Pool that the request was submitted to."""
         self.work: asyncio.Task[None] | None = None
         """Task that opens the session, or fetches the rest of the answer."""
-        self.over = False
+        self.has_ended = False
         """Whether the call has ended: by a result, an error or `cancel`."""
         self.cancelled = False
-        self._reopened = False
+        self._was_reopened = False
         """Whether the request was sent again in a new session, which is done once."""
-        self._moved = False
+        self._was_moved = False
         """Whether the request was sent again to another pod, which is done once."""
         self._rest_lines: tuple[bytes, ...] = ()
         """`Authorization` header lines of the GETs for the rest of the answer, newest last."""
@@ -121,7 +121,7 @@ class HttpCall(Call):
             if self.cursor is not None and isinstance(error, ConnectionLost):
                 self._resume(error)
                 return
-            if isinstance(error, ConnectFailed) and session.client is not None and not self._reopened:
+            if isinstance(error, ConnectFailed) and session.client is not None and not self._was_reopened:
                 self._reopen(session)  # the session's pod is gone
                 return
             if isinstance(error, Timeout):
@@ -135,7 +135,7 @@ class HttpCall(Call):
             self.sink.take_error(mask.error(error) if isinstance(error, McpError) else error)
 
     def cancel(self) -> None:
-        if self.over:
+        if self.has_ended:
             return
         self.cancelled = True
         session, pool = self.session, self.pool
@@ -152,12 +152,12 @@ class HttpCall(Call):
         repeated.
         """
         pool, session, was_sent = self.pool, self.session, self.connection is not None
-        if self.over or pool is None:
+        if self.has_ended or pool is None:
             return False
         if was_sent:
-            if self._moved or self.request.listens or not self.request.idempotent:
+            if self._was_moved or self.request.listens or not self.request.idempotent:
                 return False
-            self._moved = True
+            self._was_moved = True
         pool.cancel(self)
         if was_sent and session is not None:
             self._upstream.notify_cancelled(self, session)
@@ -201,18 +201,18 @@ class HttpCall(Call):
         False for any other form, and for a result that has to be changed.
         """
         modern = self.session is None
-        framed = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id, start)
-        if framed is None:
+        raw_result = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id, start)
+        if raw_result is None:
             return False
         try:
-            if not framed.isascii():
-                framed.decode()
-            members = jsonrpc.decode_result(framed, jsonrpc.TEXTS_SKIPPED)
+            if not raw_result.isascii():
+                raw_result.decode()
+            members = jsonrpc.decode_result(raw_result, jsonrpc.TEXTS_SKIPPED)
         except jsonrpc.UNREADABLE:  # the response may have members after the result
             return False
         if modern and members.request_state is not UNSET:
             return False
-        self._result = Raw(framed)
+        self._result = Raw(raw_result)
         self._members = members
         return True
 
@@ -225,17 +225,17 @@ class HttpCall(Call):
 
     def _end(self) -> bool:
         """End the call; False if it has ended already."""
-        if self.over:
+        if self.has_ended:
             return False
-        self.over = True
+        self.has_ended = True
         session = self.session
-        if session is not None and session.owned:
+        if session is not None and session.has_owner:
             self._upstream.end_request(session, self.sink)
         return True
 
     def _reopen_if_lost(self, answer: Answer) -> bool:
         session = self.session
-        if session is None or self._reopened or not session.is_lost(answer):
+        if session is None or self._was_reopened or not session.is_lost(answer):
             return False
         self._reopen(session)
         return True
@@ -243,11 +243,11 @@ class HttpCall(Call):
     def _reopen(self, session: ServerSession) -> None:
         """Send the request again, in a new session."""
         upstream = self._upstream
-        self._reopened = True
+        self._was_reopened = True
         if session.subscriber is self.sink:
             session.subscriber = None  # this request subscribes again
         upstream.sessions.forget_session(session)
-        if session.owned:
+        if session.has_owner:
             session.leave(self.sink)
         self.session = None
         self.pool = None
@@ -272,24 +272,26 @@ class HttpCall(Call):
         try:
             self.take_answer(await resuming.resume_stream(self.pool, stream, reader, self.sink.pause))
         except ConnectFailed as error:  # the GET could not be sent; the call itself was
-            lost = ConnectionLost(f"the rest of the answer cannot be fetched: {error}", sent=True, received=True)
-            lost.__cause__ = error
-            self.take_error(lost)
+            connection_lost = ConnectionLost(
+                f"the rest of the answer cannot be fetched: {error}", sent=True, received=True
+            )
+            connection_lost.__cause__ = error
+            self.take_error(connection_lost)
         except McpError as error:
             self.take_error(error)
         except asyncio.CancelledError:
             self.refuse(ConnectionLost("the connections to the server were closed", sent=True, received=True))
             raise
 
-    async def _authorize_rest(self, refused: bool) -> bytes:
-        """`Authorization` header line of the next GET; `refused`: the server answered the last one with 401.
+    async def _authorize_rest(self, was_refused: bool) -> bytes:
+        """`Authorization` header line of the next GET; `was_refused`: the server answered the last one with 401.
 
         Raises ConnectionLost if there is no token: the call itself was sent, and must not be repeated.
         """
         assert self.session is not None
-        last = self._rest_lines[-1] if refused else b""
+        refused_line = self._rest_lines[-1] if was_refused else b""
         try:
-            line = await self.session.authorization.valid_line(self.request.deadline, last)
+            line = await self.session.authorization.valid_line(self.request.deadline, refused_line)
         except McpError as error:
             text = f"the rest of the answer cannot be fetched: {error}"
             raise ConnectionLost(text, sent=True, received=True) from error

@@ -32,10 +32,11 @@ class LogLevels:
         self._current: int | None = None
 
     def level_to_set(self, client: bytes | None, level: str, now: float) -> str | None:
-        """The level to set at the server before it gets a request whose client wants `level`; None if the server has
-        the right level already.
+        """The level to set at the server before it gets a request of a client that has set `level`; None if the
+        server's level need not change.
 
-        The returned level is recorded as set. `client` identifies the client; all with None count as one client.
+        The returned level is recorded as set. `client` identifies the client; all clients without an id (None) count as
+        one client.
         """
         self._levels_by_client[client or b""] = LEVELS.index(level), now
         self._levels_by_client.move_to_end(client or b"")
@@ -44,10 +45,10 @@ class LogLevels:
             or next(iter(self._levels_by_client.values()))[1] < now - CLIENT_LEVEL_SECONDS
         ):
             self._levels_by_client.popitem(last=False)
-        lowest = min(level for level, _ in self._levels_by_client.values())
+        lowest_level = min(level for level, _ in self._levels_by_client.values())
         if self._shared:
-            lowest = min(lowest, LEVELS.index(DEFAULT_LEVEL))
-        if lowest == self._current:
+            lowest_level = min(lowest_level, LEVELS.index(DEFAULT_LEVEL))
+        if lowest_level == self._current:
             return None
-        self._current = lowest
-        return LEVELS[lowest]
+        self._current = lowest_level
+        return LEVELS[lowest_level]

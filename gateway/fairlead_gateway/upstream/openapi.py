@@ -21,7 +21,7 @@ from fairlead_api.documents.catalog import Credential, OpenApiEndpoint, SentCred
 from fairlead_api.documents.operations import Operation
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream.api_origin import ApiCall, ApiOrigin, ApiResult, LargeAnswer
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, RpcError
@@ -42,12 +42,12 @@ _CALL: Final = "tools/call"
 _PING: Final = "ping"
 _WITH_BODY: Final = frozenset({"PATCH", "POST", "PUT"})
 """Methods whose requests have a `Content-Length` even without a body (RFC 9110 section 8.6)."""
-_ELSEWHERE: Final = (
+_OTHER_ORIGIN: Final = (
     "the operation is at another origin than the server's URL, {origin}, to which the server's credential is not sent"
 )
-_NOTHING: Final = SentCredential()
-_OF_RESULT: Final = ResultMembers(content=[])
-_OF_ERROR: Final = ResultMembers(is_error=True, content=[])
+_NO_CREDENTIAL: Final = SentCredential()
+_RESULT_MEMBERS: Final = ResultMembers(content=[])
+_ERROR_MEMBERS: Final = ResultMembers(is_error=True, content=[])
 MakeResult: TypeAlias = Callable[[AnswerForm, bytes, int], Coroutine[Any, Any, Raw]]
 """Makes the result of a large answer outside of the event loop. Parameters: the answer's form and body, and the maximum
 bytes of the result. Raises HeldUp, TooLarge.
@@ -79,7 +79,7 @@ class OpenApiUpstream(Upstream):
         self._operations = operations
         self._access = access
         self._limit = limit
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
         self._mask = Mask(access.credential)
         self._target = Target.from_url(endpoint.url, endpoint.host_header)
         self._endpoint_origin = self._connect(self._target, access.tls)
@@ -94,11 +94,11 @@ class OpenApiUpstream(Upstream):
         return False
 
     @property
-    def keeps_tasks(self) -> bool:
+    def accepts_tasks(self) -> bool:
         return False
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         if request.method == _PING:
@@ -107,7 +107,7 @@ class OpenApiUpstream(Upstream):
             call = self._call(request, sink)
         except McpError as error:
             sink.take_error(self._mask.error(error))
-            return ANSWERED
+            return NO_OP_PENDING
         return call
 
     def gauges(self) -> Gauges:
@@ -136,14 +136,16 @@ class OpenApiUpstream(Upstream):
         sends_credential = origin is self._endpoint_origin
         has_secrets = name in self._access.credential.arguments
         if has_secrets and not sends_credential:
-            raise InvalidTarget(f"{_ELSEWHERE.format(origin=operation.base_url)}, nor the secret arguments of {name}")
-        credential = credential_for(operation, self._access.credential) if sends_credential else _NOTHING
+            raise InvalidTarget(
+                f"{_OTHER_ORIGIN.format(origin=operation.base_url)}, nor the secret arguments of {name}"
+            )
+        credential = credential_for(operation, self._access.credential) if sends_credential else _NO_CREDENTIAL
         token = request.authorization if sends_credential else b""
         arguments = arguments_of(members.get("arguments"))
-        built = build_request(
+        http_request = build_request(
             operation, arguments, target.path, credential, added_header=token.decode("latin-1").partition(":")[0]
         )
-        path = operation.path if has_secrets else built.target.partition(b"?")[0].decode()
+        path = operation.path if has_secrets else http_request.target.partition(b"?")[0].decode()
         mask = self._mask.with_value(token.decode("latin-1").partition(": ")[2].strip()) if token else self._mask
 
         def read(answer: Answer) -> ApiResult | LargeAnswer:
@@ -151,28 +153,32 @@ class OpenApiUpstream(Upstream):
                 form, body = content_of(operation, path, answer)
             except HttpRefused as error:
                 if not sends_credential and error.status in (401, 403):
-                    elsewhere = _ELSEWHERE.format(origin=operation.base_url)
-                    return ApiResult(error_result(f"{error}; {elsewhere}"), _OF_ERROR)
+                    hint = _OTHER_ORIGIN.format(origin=operation.base_url)
+                    return ApiResult(error_result(f"{error}; {hint}"), _ERROR_MEMBERS)
                 refusal = mask.error(error)
                 if is_fault_of_call(refusal):
-                    return ApiResult(error_result(str(refusal)), _OF_ERROR)
+                    return ApiResult(error_result(str(refusal)), _ERROR_MEMBERS)
                 raise
             if len(body) <= LONG_BYTES:
-                return ApiResult(result_of(form, body), _OF_RESULT)
+                return ApiResult(result_of(form, body), _RESULT_MEMBERS)
             make = partial(self._access.make_result, form, body, request.max_bytes)
-            return LargeAnswer(len(body), make, _OF_RESULT)
+            return LargeAnswer(len(body), make, _RESULT_MEMBERS)
 
-        call = ApiCall(origin, request, sink, self._data(origin, built, request, token), read)
+        call = ApiCall(origin, request, sink, self._data(origin, http_request, request, token), read)
         origin.submit(call)
         return call
 
-    def _data(self, origin: ApiOrigin, built: HttpRequest, request: UpstreamRequest, token: bytes) -> bytes:
+    def _data(self, origin: ApiOrigin, http_request: HttpRequest, request: UpstreamRequest, token: bytes) -> bytes:
         """The complete HTTP request."""
-        start = b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (built.method.encode(), built.target, origin.target.authority)
-        head = b"".join((start, built.lines, self._lines, request.header_lines, token))
-        if built.body is None and built.method not in _WITH_BODY:
+        start = b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (
+            http_request.method.encode(),
+            http_request.target,
+            origin.target.authority,
+        )
+        head = b"".join((start, http_request.lines, self._lines, request.header_lines, token))
+        if http_request.body is None and http_request.method not in _WITH_BODY:
             return head + b"\r\n"
-        return with_body(head, built.body or b"")
+        return with_body(head, http_request.body or b"")
 
     def _origin(self, target: Target) -> ApiOrigin:
         """Connections for a base URL. Raises InvalidTarget beyond MAX_ORIGINS."""

@@ -39,10 +39,11 @@ GATEWAY_ITSELF: Final = Identity(kind="anonymous", principal="gateway")
 ObserveOutcome: TypeAlias = Callable[[Identity, GrantFailed | None, float], None]
 """Called after each grant that gave a token, and for each call that got none. Parameters: the caller, the failure (None
 for success), and the duration of the grant or of the call's wait in seconds. Must not raise."""
-KEPT_SECONDS: Final = GRANT_SECONDS
-"""Time for which an expired subject token is kept, because a grant in progress may still need its caller's name."""
+EXPIRED_TOKEN_SECONDS: Final = GRANT_SECONDS
+"""Time for which an expired subject token stays stored, because a grant in progress may still need its caller's name.
+"""
 _FOREVER: Final = float("inf")
-_OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {lacks}"
+_OWN_IDENTITY: Final = "the server {server} is called with the caller's own identity, and {problem}"
 _SIGN_IN_HELPS: Final = frozenset({SIGN_IN_REQUIRED, GRANT_UNREADABLE})
 _SIGN_IN: Final = "call the gateway with a token of its identity provider"
 
@@ -89,17 +90,17 @@ class ServerCredentials(CallCredentials):
         self._monotonic = monotonic
         self.exchanges = settings.grant == TOKEN_EXCHANGE
         """Whether the caller's own token is exchanged for an access token."""
-        self.consents = settings.of_person
+        self.needs_consent = settings.of_person
         """Whether callers need to sign in at the server, or to enter a key for it."""
         self._has_keys = settings.grant == USER_KEY
         self._per_agent = settings.grants_per == AGENT
-        self._newest: OrderedDict[bytes, Identity] = OrderedDict()
+        self._newest_identities: OrderedDict[bytes, Identity] = OrderedDict()
         """By person: the identity with the newest subject token. Requests that outlive their first token use it."""
         self._next_expiry = _FOREVER
-        """Earliest `expires_at` in `_newest`, in seconds since the epoch."""
+        """Earliest `expires_at` in `_newest_identities`, in seconds since the epoch."""
 
     def person(self, identity: Identity) -> bytes:
-        if self.consents:
+        if self.needs_consent:
             return person_of(identity)
         if not self.exchanges:
             return b""
@@ -107,13 +108,13 @@ class ServerCredentials(CallCredentials):
 
     def result_scope(self, identity: Identity) -> bytes | None:
         person = self.person(identity)
-        if not self.consents:
+        if not self.needs_consent:
             return person
         token = self._source.find_cached(TokenSubject(person)) if person else None
         return None if token is None else person + token.header_line
 
     def find_cached(self, identity: Identity) -> CallCredential | None:
-        if not (self.exchanges or self.consents):
+        if not (self.exchanges or self.needs_consent):
             token = self._source.find_cached(GATEWAY)
             return None if token is None else CallCredential(b"", token)
         try:
@@ -131,17 +132,17 @@ class ServerCredentials(CallCredentials):
         refused: CallCredential | None = None,
         challenge: Challenge | None = None,
     ) -> CallCredential:
-        began = self._monotonic()
+        started_at = self._monotonic()
         try:
             return await self._acquire(identity, deadline, refused, challenge)
         except (GrantFailed, Timeout) as error:
             failure = error if isinstance(error, GrantFailed) else GrantFailed(str(error), cause=TIMEOUT)
-            self._observe(self._caller(identity), failure, self._monotonic() - began)
+            self._observe(self._caller(identity), failure, self._monotonic() - started_at)
             raise
 
     def refusal_error(self, identity: Identity, challenge: Challenge) -> McpError:
         failure = self._describe_refusal(challenge)
-        if self.consents and failure.cause == TOKEN_REFUSED:
+        if self.needs_consent and failure.cause == TOKEN_REFUSED:
             self._source.note_refusal(self.person(identity))
         self._observe(self._caller(identity), failure, 0.0)
         return failure
@@ -149,7 +150,7 @@ class ServerCredentials(CallCredentials):
     def report_grant(self, subject: TokenSubject, seconds: float) -> None:
         """Report a grant that gave a token after `seconds`."""
         # a grant belongs to no single call; the caller reported is the one whose token was exchanged, if still stored
-        self._observe(self._newest.get(subject.person, GATEWAY_ITSELF), None, seconds)
+        self._observe(self._newest_identities.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
     def forget(self, person: bytes) -> None:
         """Drop the person's access token, because its grant has ended."""
@@ -162,7 +163,7 @@ class ServerCredentials(CallCredentials):
         await self._source.review(person, in_use=in_use)
 
     async def aclose(self) -> None:
-        self._newest.clear()
+        self._newest_identities.clear()
         await self._source.aclose()
 
     # Internals
@@ -171,7 +172,7 @@ class ServerCredentials(CallCredentials):
         self, identity: Identity, deadline: float, refused: CallCredential | None, challenge: Challenge | None
     ) -> CallCredential:
         subject = GATEWAY
-        if self.consents:
+        if self.needs_consent:
             subject = self._subject_of(identity)
             self._note_caller(subject.person, identity)
         elif self.exchanges:
@@ -191,16 +192,16 @@ class ServerCredentials(CallCredentials):
                 token = await self._source.obtain(
                     subject, refused=None if refused is None else refused.token, challenge=challenge
                 )
-        except TimeoutError as late:
+        except TimeoutError as timeout:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"
-            raise Timeout(text, sent=False) from late
+            raise Timeout(text, sent=False) from timeout
         except GrantFailed as failure:
             error = failure.at_server(self._server)
-            if self.consents and self._links is not None and failure.cause in _SIGN_IN_HELPS:
+            if self.needs_consent and self._links is not None and failure.cause in _SIGN_IN_HELPS:
                 try:
                     error.sign_in_url = await self._links.link(identity, self._key, challenge)
-                except GrantFailed as linkless:
-                    error = linkless.at_server(self._server)
+                except GrantFailed as link_error:
+                    error = link_error.at_server(self._server)
             raise error from failure
         return CallCredential(subject.person, token)
 
@@ -208,7 +209,7 @@ class ServerCredentials(CallCredentials):
         token = self._source.find_cached(TokenSubject(person))
         if token is not None and token.header_line != refused:
             return token.header_line
-        identity = self._newest.get(person) if self.exchanges or self.consents else GATEWAY_ITSELF
+        identity = self._newest_identities.get(person) if self.exchanges or self.needs_consent else GATEWAY_ITSELF
         if identity is None or identity.expires_at <= self._clock():
             raise self._expired_error()  # not observed, because no call fails by it
         credential = await self.acquire(identity, deadline, None if token is None else CallCredential(person, token))
@@ -223,10 +224,10 @@ class ServerCredentials(CallCredentials):
             text = f"the server {self._server} refuses the caller's key: enter another one with `fairlead login`"
             return GrantFailed(text, cause=TOKEN_REFUSED)
         if not challenge.lacks_scopes:
-            again = f"; `fairlead login {self._server}` signs in again" if self.consents else ""
+            hint = f"; `fairlead login {self._server}` signs in again" if self.needs_consent else ""
             text = (
                 f"the server {self._server} refuses the access token, also a new one (401): check that the "
-                f"authorization server issues tokens for it (issuer, audience and resource){again}"
+                f"authorization server issues tokens for it (issuer, audience and resource){hint}"
             )
             return GrantFailed(text, cause=TOKEN_REFUSED)
         scopes = " ".join(challenge.scopes)
@@ -238,11 +239,11 @@ class ServerCredentials(CallCredentials):
 
     def _caller(self, identity: Identity) -> Identity:
         """The identity that the access token is issued for: the caller, or the gateway itself."""
-        return identity if self.exchanges or self.consents else GATEWAY_ITSELF
+        return identity if self.exchanges or self.needs_consent else GATEWAY_ITSELF
 
     def _subject_of(self, identity: Identity) -> TokenSubject:
         """The caller as subject of the token source. Raises GrantFailed for a caller that cannot get a token."""
-        if self.consents:
+        if self.needs_consent:
             try:
                 return TokenSubject(require_person(identity))
             except GrantFailed as failure:
@@ -251,10 +252,10 @@ class ServerCredentials(CallCredentials):
 
     def _note_caller(self, person: bytes, identity: Identity) -> None:
         """Remember a caller whose token is not exchanged, for the gateway's own messages and for audit entries."""
-        self._newest[person] = identity
-        self._newest.move_to_end(person)
-        if len(self._newest) > MAX_PERSONS:
-            self._newest.popitem(last=False)
+        self._newest_identities[person] = identity
+        self._newest_identities.move_to_end(person)
+        if len(self._newest_identities) > MAX_PERSONS:
+            self._newest_identities.popitem(last=False)
 
     def _subject(self, identity: Identity, person: bytes) -> TokenSubject:
         """The caller as subject of a token exchange; the token is missing if the caller has a session of this gateway.
@@ -284,14 +285,14 @@ class ServerCredentials(CallCredentials):
 
     def _remember(self, identity: Identity, person: bytes) -> Identity:
         """Remember `identity` unless a newer identity of the person is stored. Returns the newer one."""
-        newest = self._newest.pop(person, None)
+        newest = self._newest_identities.pop(person, None)
         if newest is None or (_has_token(identity) and identity.expires_at >= newest.expires_at):
             newest = identity
         if _has_token(newest):
-            self._newest[person] = newest
+            self._newest_identities[person] = newest
             self._next_expiry = min(self._next_expiry, newest.expires_at)
-            if len(self._newest) > MAX_PERSONS:
-                self._newest.popitem(last=False)
+            if len(self._newest_identities) > MAX_PERSONS:
+                self._newest_identities.popitem(last=False)
         self._drop_expired(self._clock())
         return newest
 
@@ -300,37 +301,39 @@ class ServerCredentials(CallCredentials):
         return GrantFailed(sentence, cause=SUBJECT_TOKEN_EXPIRED)
 
     def _drop_expired(self, now: float) -> None:
-        """Drop the tokens that expired more than KEPT_SECONDS ago."""
-        oldest = now - KEPT_SECONDS
+        """Drop the tokens that expired more than EXPIRED_TOKEN_SECONDS ago."""
+        oldest = now - EXPIRED_TOKEN_SECONDS
         if self._next_expiry > oldest:
             return
-        for person in [person for person, identity in self._newest.items() if identity.expires_at <= oldest]:
-            del self._newest[person]
-        self._next_expiry = min((identity.expires_at for identity in self._newest.values()), default=_FOREVER)
+        for person in [person for person, identity in self._newest_identities.items() if identity.expires_at <= oldest]:
+            del self._newest_identities[person]
+        self._next_expiry = min(
+            (identity.expires_at for identity in self._newest_identities.values()), default=_FOREVER
+        )
 
     def _lacks_token(self, identity: Identity) -> GrantFailed:
         if identity.kind == "anonymous":
             return GrantFailed(self._sentence("this call has none", _SIGN_IN), cause=NO_SUBJECT_TOKEN)
         if identity.kind == "apiKey":
-            lacks = "an API key cannot be exchanged for a token of the server"
-            return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
+            problem = "an API key cannot be exchanged for a token of the server"
+            return GrantFailed(self._sentence(problem, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
         if identity.issued_here:
-            lacks = "a token that this gateway issued without a sign-in at the provider cannot be exchanged"
-            return GrantFailed(self._sentence(lacks, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
-        lacks = "the gateway does not have the caller's token any more"
-        return GrantFailed(self._sentence(lacks, "connect again"), cause=NO_SUBJECT_TOKEN)
+            problem = "a token that this gateway issued without a sign-in at the provider cannot be exchanged"
+            return GrantFailed(self._sentence(problem, f"{_SIGN_IN} instead"), cause=NO_SUBJECT_TOKEN)
+        problem = "the gateway does not have the caller's token any more"
+        return GrantFailed(self._sentence(problem, "connect again"), cause=NO_SUBJECT_TOKEN)
 
     def _may_not_receive(self, issuer: object) -> GrantFailed:
         of_issuer = f" of {issuer}" if isinstance(issuer, str) else ""
-        lacks = f"the caller's token{of_issuer} may not be sent to {self._destination.name}"
+        problem = f"the caller's token{of_issuer} may not be sent to {self._destination.name}"
         advice = (
             "set issuer of the server to the token's issuer, without tokenURL, or have the installation add "
             f"{self._destination.name} to {SETTING}"
         )
-        return GrantFailed(self._sentence(lacks, advice), cause=ISSUER_NOT_ALLOWED)
+        return GrantFailed(self._sentence(problem, advice), cause=ISSUER_NOT_ALLOWED)
 
-    def _sentence(self, lacks: str, advice: str) -> str:
-        return f"{_OWN_IDENTITY.format(server=self._server, lacks=lacks)}: {advice}"
+    def _sentence(self, problem: str, advice: str) -> str:
+        return f"{_OWN_IDENTITY.format(server=self._server, problem=problem)}: {advice}"
 
 
 def _has_token(identity: Identity) -> bool:

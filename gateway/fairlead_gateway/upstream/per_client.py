@@ -24,7 +24,7 @@ from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.shares import Shares, oldest_of_largest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
 from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
@@ -122,24 +122,24 @@ class PerClientUpstream(Upstream):
         self._make = make
         max_sessions, idle = settings.max_sessions, settings.idle
         self._max_sessions = max_sessions
-        self._in_use = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
+        self._shares = Shares("server_sessions", max_sessions, settings.each or -(-max_sessions * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._finished_sessions: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
         """Persistent sessions without a client whose tasks have ended."""
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
         self._sessions: OrderedDict[_Session, None] = OrderedDict()
         """Persistent sessions, the most recently used last."""
-        self._clients: dict[bytes, _Session] = {}
+        self._sessions_by_client: dict[bytes, _Session] = {}
         """Sessions by client session id."""
-        self._processes: dict[bytes, _Session] = {}
+        self._sessions_by_process: dict[bytes, _Session] = {}
         """Sessions by name of the process."""
-        self._persons: dict[bytes, set[_Session]] = {}
+        self._sessions_by_person: dict[bytes, set[_Session]] = {}
         """Sessions with the credential of a user, by user."""
-        self._temporary = 0
+        self._temporary_count = 0
         """Number of temporary sessions, which end with their request."""
         self._task_sessions = 0
         """Number of sessions without a client that have an open task, or a request in progress that may create one."""
-        self._closing = TaskSet()
+        self._closing_tasks = TaskSet()
         self._closed = False
 
     @property
@@ -147,18 +147,18 @@ class PerClientUpstream(Upstream):
         return self._modern
 
     @property
-    def keeps_tasks(self) -> bool:
+    def accepts_tasks(self) -> bool:
         """Whether another task may be created. A task occupies a process until the task ends; half of the processes are
         reserved for calls.
         """
         return self._task_sessions < max(1, self._max_sessions // 2)
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     @property
     def sessions(self) -> int:
-        return len(self._sessions) + self._temporary
+        return len(self._sessions) + self._temporary_count
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         # the request gets an id from the client's own upstream, which also numbers its handshake
@@ -172,7 +172,7 @@ class PerClientUpstream(Upstream):
             )
         except McpError as error:
             sink.take_error(error)
-            return ANSWERED
+            return NO_OP_PENDING
         if client_session is not None and client is None and not self._modern:
             # a legacy server needs the same ClientPeer for all requests of a session
             client = ClientPeer(client_session, b"{}")
@@ -181,24 +181,26 @@ class PerClientUpstream(Upstream):
         return call
 
     def end_session(self, session: bytes) -> None:
-        client = self._clients.get(session)
-        if client is not None:
-            self._retire(client)
+        server_session = self._sessions_by_client.get(session)
+        if server_session is not None:
+            self._retire(server_session)
 
     def has_sessions_of(self, person: bytes) -> bool:
-        return person in self._persons or any(session.upstream.has_sessions_of(person) for session in self._sessions)
+        return person in self._sessions_by_person or any(
+            session.upstream.has_sessions_of(person) for session in self._sessions
+        )
 
     def end_sessions_of(self, person: bytes) -> None:
         for session in self._sessions:
             session.upstream.end_sessions_of(person)
-        for session in [*self._persons.get(person, ())]:
+        for session in [*self._sessions_by_person.get(person, ())]:
             if not session.persistent:  # the session ends with the request
                 session.persistent = True
-                self._temporary -= 1
+                self._temporary_count -= 1
             self._retire(session)
 
     def gauges(self) -> Gauges:
-        busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary
+        busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary_count
         any_session = next(iter(list(self._sessions)), None)  # all sessions share the same pods
         pod_gauges = Gauges() if any_session is None else any_session.upstream.gauges()
         return Gauges(busy, self.sessions - busy, 0, pod_gauges.pods_serving, pod_gauges.pods_left)
@@ -209,7 +211,7 @@ class PerClientUpstream(Upstream):
             self._retire(session)
         self._idle.close()
         self._finished_sessions.close()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*self._closing_tasks, return_exceptions=True)
 
     # Interface for calls
 
@@ -222,7 +224,7 @@ class PerClientUpstream(Upstream):
             self._mark_unused(session)
             return
         if not session.persistent:
-            self._temporary -= 1
+            self._temporary_count -= 1
             self._retire(session)
             return
         if not session.has_tasks:
@@ -295,12 +297,12 @@ class PerClientUpstream(Upstream):
             return
         if not session.persistent:
             session.persistent = True
-            self._temporary -= 1
+            self._temporary_count -= 1
             self._sessions[session] = None
         if session.process is not None and session.process != process:
-            del self._processes[session.process]
+            del self._sessions_by_process[session.process]
         session.process = process
-        self._processes[process] = session
+        self._sessions_by_process[process] = session
 
     def _expire_tasks(self, session: _Session) -> None:
         """Handle the expiry of all tasks of the session."""
@@ -327,15 +329,15 @@ class PerClientUpstream(Upstream):
             if self._by_credential:
                 self._assign(session, request)
             if client_session is None:
-                self._temporary += 1
+                self._temporary_count += 1
             else:
-                self._clients[client_session] = session
+                self._sessions_by_client[client_session] = session
                 self._sessions[session] = None
         elif not session.in_use:
             self._check_share(session.agent)
         if not session.in_use:
             session.in_use = True
-            self._in_use.take(session.agent)
+            self._shares.take(session.agent)
         if session.persistent:
             self._sessions.move_to_end(session)
         if request.tasks and session.client is None and not session.counted_for_tasks:
@@ -354,12 +356,12 @@ class PerClientUpstream(Upstream):
         """The open session that a request belongs to; None if there is none. A session of the client with another
         credential is ended. Raises RpcError if the request names a process of another user.
         """
-        session = None if request.affinity_tag is None else self._processes.get(request.affinity_tag)
+        session = None if request.affinity_tag is None else self._sessions_by_process.get(request.affinity_tag)
         if session is not None:
             if not self._may_use(session, request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             return session
-        session = None if client_session is None else self._clients.get(client_session)
+        session = None if client_session is None else self._sessions_by_client.get(client_session)
         if session is not None and not self._may_use(session, request):
             self._retire(session)
             return None
@@ -370,7 +372,7 @@ class PerClientUpstream(Upstream):
         session.person = request.person
         session.authorization = request.authorization
         if request.person:
-            self._persons.setdefault(request.person, set()).add(session)
+            self._sessions_by_person.setdefault(request.person, set()).add(session)
 
     def _may_use(self, session: _Session, request: UpstreamRequest) -> bool:
         """Whether a session's process has the credential of a request."""
@@ -383,46 +385,47 @@ class PerClientUpstream(Upstream):
             raise ConnectFailed(f"the gateway closed its sessions with the server {self.name}", reason="Closed")
         if self.sessions < self._max_sessions:
             return
-        idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
-        if not idle:
+        idle_sessions = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
+        if not idle_sessions:
             raise PoolFull(
                 f"{self._max_sessions} clients have a session with the server {self.name}, and all of them are "
                 "busy: retry later"
             )
-        self._retire(idle[0])
+        self._retire(idle_sessions[0])
 
     def _check_share(self, agent: str) -> None:
         """Raise PoolFull if the agent may not use another session."""
-        reached = self._in_use.bound(agent)
-        if reached is None:
+        exceeded = self._shares.bound(agent)
+        if exceeded is None:
             return
-        if reached.bound == "agent":
+        if exceeded.bound == "agent":
             raise PoolFull(
-                f"{reached.limit} of your sessions with the server {self.name} are in use, the limit for one agent"
+                f"{exceeded.limit} of your sessions with the server {self.name} are in use, the limit for one agent"
             )
         raise PoolFull(
-            f"{reached.limit} clients have a session with the server {self.name}, and all of them are busy: retry later"
+            f"{exceeded.limit} clients have a session with the server {self.name}, and all of them are busy: "
+            "retry later"
         )
 
     def _mark_unused(self, session: _Session) -> None:
         if session.in_use:
             session.in_use = False
-            self._in_use.give_back(session.agent)
+            self._shares.give_back(session.agent)
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
         self._idle.mark_used(session)
         self._finished_sessions.mark_used(session)
         self._sessions.pop(session, None)
-        sessions = self._persons.get(session.person)
+        sessions = self._sessions_by_person.get(session.person)
         if sessions is not None:
             sessions.discard(session)
             if not sessions:
-                del self._persons[session.person]
+                del self._sessions_by_person[session.person]
         if session.client is not None:
-            self._clients.pop(session.client, None)
+            self._sessions_by_client.pop(session.client, None)
         if session.process is not None:
-            self._processes.pop(session.process, None)
+            self._sessions_by_process.pop(session.process, None)
         if session.tasks is not None:
             session.tasks.clear()
             session.tasks = None  # breaks a reference cycle
@@ -431,7 +434,7 @@ class PerClientUpstream(Upstream):
         if session.counted_for_tasks:
             self._uncount_tasks(session)
         grace = CLOSE_SECONDS if session.busy else 0.0
-        self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
+        self._closing_tasks.start(session.upstream.aclose(grace), f"end session {self.name}")
 
     def _uncount_tasks(self, session: _Session) -> None:
         session.counted_for_tasks = False
@@ -457,7 +460,7 @@ class _Call(RelaySink):
         self._session = session
         self._request = request
         self._has_ended = False
-        self._pending: Pending = ANSWERED
+        self._pending: Pending = NO_OP_PENDING
 
     def set_pending(self, pending: Pending) -> None:
         """Set the handle that cancels the request, unless the request was answered already."""
@@ -484,5 +487,5 @@ class _Call(RelaySink):
     def _end(self) -> None:
         if not self._has_ended:
             self._has_ended = True
-            self._pending = ANSWERED  # breaks a reference cycle, which only the garbage collector would free
+            self._pending = NO_OP_PENDING  # breaks a reference cycle, which only the garbage collector would free
             self._upstream.end_request(self._session)

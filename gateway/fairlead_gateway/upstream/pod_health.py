@@ -136,6 +136,6 @@ class PodHealthTable:
 
     def counts(self) -> tuple[int, int]:
         """Numbers of serving and of ejected pods, without pods that have never answered."""
-        observed = [health for health in list(self._pods.values()) if health.has_answered]
-        ejected = sum(health.ejected for health in observed)
-        return len(observed) - ejected, ejected
+        observed_pods = [health for health in list(self._pods.values()) if health.has_answered]
+        ejected = sum(health.ejected for health in observed_pods)
+        return len(observed_pods) - ejected, ejected

@@ -129,42 +129,42 @@ class PodPools:
         self._refreshing = False
         self._exchanges = 0
         self._closed = False
-        self.spread = False
+        self.spreads_calls = False
         """Whether `pick` may be called: several pods are or were known, at once or one after the other."""
         self._pods: list[ServerPod] = []
-        self._receiving: list[ServerPod] = []
-        """Pods that get new calls; never empty once `spread` is true."""
+        self._receiving_pods: list[ServerPod] = []
+        """Pods that get new calls; never empty once `spreads_calls` is true."""
         self.pools_of_any_pod = self._make(self._resolve_in_turn)
         self._clock = self.pools_of_any_pod.calls.clock
 
     def pick(self) -> ServerPod:
         """The pod for a new call: the next in turn among those with the fewest calls in flight."""
-        pods = self._receiving
+        pods = self._receiving_pods
         count = len(pods)
         turn = self._next_turn
-        best, least = turn % count, 1 << 30
+        best_index, min_load = turn % count, 1 << 30
         for step in range(count):
             index = (turn + step) % count
             load = pods[index].pools.calls.load
-            if load < least:
-                best, least = index, load
+            if load < min_load:
+                best_index, min_load = index, load
                 if not load:
                     break
-        self._next_turn = best + 1
+        self._next_turn = best_index + 1
         if self._timer is None:
             self._schedule_check(CHECK_SECONDS)
-        return pods[best]
+        return pods[best_index]
 
-    def pod(self, peer: Address | None) -> Address | None:
-        """`peer` if the server's URL has a host name, behind which there may be several pods; None if the URL has an IP
-        address.
+    def pod_address(self, peer: Address | None) -> Address | None:
+        """Address of the pod to which a session belongs; None if the server's URL has an IP address, as it has no other
+        pods then.
         """
         return None if peer is None or peer[0] == self.host else peer
 
     def pools_at(self, address: Address | None) -> Pools:
         """Pools of the pod at `address`; for None, the pools for a new call."""
         if address is None:
-            return self.pick().pools if self.spread else self.pools_of_any_pod
+            return self.pick().pools if self.spreads_calls else self.pools_of_any_pod
         pools = self._pinned_pools.get(address)
         if pools is not None:
             self._pinned_pools.move_to_end(address)
@@ -195,10 +195,10 @@ class PodPools:
         `since` is when the pod fell silent; NEVER if it refuses connections.
         """
         now = self._clock()
-        others = [other for other in self._receiving if other is not pod and not other.health.ejected]
-        if not others:
+        other_pods = [other for other in self._receiving_pods if other is not pod and not other.health.ejected]
+        if not other_pods:
             return False
-        self._receiving = others
+        self._receiving_pods = other_pods
         if pod.health.ejected:  # another upstream of the server ejected it first
             return True
         pod.health.has_answered = pod.health.has_answered or pod.pools.calls.activity().answered_at > 0
@@ -243,41 +243,42 @@ class PodPools:
         now = self._clock()
         self._refresh_at = now + self._refresh_seconds * (1.0 - self.health.random() / 5)
         if self._timer is None:
-            self._schedule_check(CHECK_SECONDS if self.spread else self._refresh_seconds)
-        current = dict.fromkeys(addresses)
-        replaced = self._find_replaced(current)
-        if not current or not (self.spread or len(current) > 1 or replaced):
+            self._schedule_check(CHECK_SECONDS if self.spreads_calls else self._refresh_seconds)
+        current_addresses = dict.fromkeys(addresses)
+        replaced_address = self._find_replaced(current_addresses)
+        if not current_addresses or not (self.spreads_calls or len(current_addresses) > 1 or replaced_address):
             return
-        pods = [pod for pod in self._pods if pod.address in current]
+        pods = [pod for pod in self._pods if pod.address in current_addresses]
         pod_addresses = {pod.address for pod in pods}
-        added = [address for address in current if address not in pod_addresses]
-        removed = [pod for pod in self._pods if pod.address not in current]
-        if added or removed:
-            self.health.retain(current)
-            random.shuffle(added)  # so that gateways use different pods if there are more than MAX_SPREAD
-            for address in added[: MAX_SPREAD - len(pods)]:
+        added_addresses = [address for address in current_addresses if address not in pod_addresses]
+        removed_pods = [pod for pod in self._pods if pod.address not in current_addresses]
+        if added_addresses or removed_pods:
+            self.health.retain(current_addresses)
+            random.shuffle(added_addresses)  # so that gateways use different pods if there are more than MAX_SPREAD
+            for address in added_addresses[: MAX_SPREAD - len(pods)]:
                 pods.append(ServerPod(address, self.pools_at(address), self.health.of(address)))
             self._pods = pods
-        self._update_receiving()
-        if not self.spread:
-            self.spread = True
+        self._update_receiving_pods()
+        if not self.spreads_calls:
+            self.spreads_calls = True
             self._schedule_check(CHECK_SECONDS)
             self._listener.on_pods_known()
-        for address in [*(pod.address for pod in removed), *([replaced] if replaced else [])]:
+        for address in [*(pod.address for pod in removed_pods), *([replaced_address] if replaced_address else [])]:
             self._listener.on_pod_removed(address)
 
-    def _find_replaced(self, current: Collection[Address]) -> Address | None:
-        """Address of the only pod of before, if another pod has taken its place; else None. Calls would otherwise stay
-        on the connections to the old pod until it ends. Other hosts may have another address each time.
+    def _find_replaced(self, current_addresses: Collection[Address]) -> Address | None:
+        """Address of the only pod at the last look-up, if another pod has replaced it; else None. Calls would otherwise
+        stay on the connections to the old pod until it ends. Only for Services: other hosts may have another address at
+        each look-up.
         """
-        if self.spread or not self._is_service or len(current) != 1:
+        if self.spreads_calls or not self._is_service or len(current_addresses) != 1:
             return None
-        only, self._only_pod = self._only_pod, next(iter(current))
-        return None if only == self._only_pod else only
+        previous_address, self._only_pod = self._only_pod, next(iter(current_addresses))
+        return None if previous_address == self._only_pod else previous_address
 
-    def _update_receiving(self) -> None:
+    def _update_receiving_pods(self) -> None:
         """Recompute the pods that get calls, because other upstreams of the server change `PodHealth` too."""
-        self._receiving = [pod for pod in self._pods if not pod.health.ejected] or self._pods
+        self._receiving_pods = [pod for pod in self._pods if not pod.health.ejected] or self._pods
 
     def _schedule_check(self, seconds: float) -> None:
         if self._timer is not None:
@@ -290,15 +291,15 @@ class PodPools:
         """Ping pods that calls wait for and ejected pods, and refresh the list of pods."""
         self._timer = None
         now = self._clock()
-        stalled = now - self._check_due_at > STALLED_SECONDS
+        loop_stalled = now - self._check_due_at > STALLED_SECONDS
         exchanges = sum(pool.statistics().exchanges for pool in self.all_calls())
         had_calls, self._exchanges = exchanges != self._exchanges, exchanges
         busy = False
-        if self.spread:
-            self._update_receiving()
+        if self.spreads_calls:
+            self._update_receiving_pods()
             for pod in self._pods:
                 busy |= pod.health.ejected or pod.pools.calls.load > 0
-                if not stalled:
+                if not loop_stalled:
                     self._check_pod(pod, now)
         if now >= self._refresh_at and (had_calls or busy) and not self._refreshing:
             self._refreshing = True
@@ -306,7 +307,7 @@ class PodPools:
         if busy:
             self._schedule_check(CHECK_SECONDS)
         elif had_calls:
-            self._schedule_check(CHECK_SECONDS if self.spread else self._refresh_seconds)
+            self._schedule_check(CHECK_SECONDS if self.spreads_calls else self._refresh_seconds)
 
     def _check_pod(self, pod: ServerPod, now: float) -> None:
         pool, health = pod.pools.calls, pod.health
@@ -358,7 +359,7 @@ class PodPools:
         log.info("Pod %s of %s answers again and gets calls", pod.address[0], self.host)
         self.health.learn_patience(now - pod.health.silent_since)
         pod.health.readmit(now)
-        self._update_receiving()
+        self._update_receiving_pods()
 
     async def _refresh(self) -> None:
         try:

@@ -9,12 +9,12 @@ from fairlead_mcp.server_tasks import TERMINAL, Task
 
 
 class _OpenTask:
-    """One task. `started` is in seconds of the loop's clock, by which its `ttlMs` counts."""
+    """One task. Its `ttlMs` counts from `started_at`, in seconds of the loop's clock."""
 
-    __slots__ = ("started", "timer", "ttl_ms")
+    __slots__ = ("started_at", "timer", "ttl_ms")
 
-    def __init__(self, started: float) -> None:
-        self.started = started
+    def __init__(self, started_at: float) -> None:
+        self.started_at = started_at
         self.ttl_ms: int | None = None
         self.timer: asyncio.TimerHandle | None = None
 
@@ -46,9 +46,9 @@ class ProcessTasks:
 
     def close(self, task_id: str) -> None:
         """Record the end or cancellation of a task; no-op if it is not open."""
-        closed = self._open_tasks.pop(task_id, None)
-        if closed is not None and closed.timer is not None:
-            closed.timer.cancel()
+        task = self._open_tasks.pop(task_id, None)
+        if task is not None and task.timer is not None:
+            task.timer.cancel()
 
     def clear(self) -> None:
         """Drop all tasks, without calling `on_expiry`."""
@@ -64,7 +64,7 @@ class ProcessTasks:
             task.timer.cancel()
         task.timer = None
         if ttl_ms is not None:
-            expires_at = task.started + max(ttl_ms, 0) / 1000
+            expires_at = task.started_at + max(ttl_ms, 0) / 1000
             task.timer = asyncio.get_running_loop().call_at(expires_at, self._expire, task_id)
 
     def _expire(self, task_id: str) -> None:

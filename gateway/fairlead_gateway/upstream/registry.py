@@ -35,7 +35,7 @@ from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
-from fairlead_gateway.upstream.server_consent import ServerConsent, headers_beside, make_flow, token_access
+from fairlead_gateway.upstream.server_consent import ServerConsent, additional_headers, make_flow, token_access
 from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_gateway.upstream.upstream_access import UpstreamAccess
@@ -75,7 +75,7 @@ class _Connection(NamedTuple):
     """Consent of users; None if users do not sign in to the server."""
     arguments: Mapping[str, Mapping[str, str]] = {}
     """Values of hidden arguments, by tool and argument."""
-    complete: bool = True
+    is_complete: bool = True
     """False if `upstream` is a substitute that the next `sync` tries to replace."""
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
@@ -138,7 +138,7 @@ class Registry:
     @property
     def incomplete(self) -> bool:
         """Whether `sync` should be repeated although no document has changed."""
-        return any(not entry.connection.complete for entry in self._entries.values())
+        return any(not entry.connection.is_complete for entry in self._entries.values())
 
     def gauges(self) -> dict[ServerKey, Gauges]:
         gauges = {}
@@ -210,30 +210,34 @@ class Registry:
         configs = await in_turns(
             table_in_slices((key, self._config(server.catalog)) for key, server in servers.items())
         )
-        changed = {
+        changed_configs = {
             key: config
             for key, config in configs.items()
             if key not in self._entries
             or self._entries[key].config != config
-            or not self._entries[key].connection.complete
+            or not self._entries[key].connection.is_complete
         }
         if any(config.exchanges for config in configs.values()):
             self._keep_tokens(True)  # before the first call that needs one
-        reusable = {key: self._reusable_tokens(key, config) for key, config in changed.items()}
-        connections = await asyncio.gather(*(self._make(key, config, reusable[key]) for key, config in changed.items()))
+        reusable = {key: self._reusable_tokens(key, config) for key, config in changed_configs.items()}
+        connections = await asyncio.gather(
+            *(self._make(key, config, reusable[key]) for key, config in changed_configs.items())
+        )
         for key in [key for key in self._entries if key not in configs]:
             self._retire(key, self._entries.pop(key).connection)
             self._forget_grants(key)
-        for (key, config), connection in zip(changed.items(), connections, strict=True):
+        for (key, config), connection in zip(changed_configs.items(), connections, strict=True):
             entry = self._entries.get(key)
             if reusable[key] is None:
                 self._forget_grants(key)
             if entry is not None:
-                if entry.config == config and not connection.complete:
+                if entry.config == config and not connection.is_complete:
                     continue  # reading the credential failed again, so the old substitute stays
-                replaced = entry.connection
-                shared = replaced.credentials is connection.credentials
-                self._retire(key, replaced._replace(credentials=None, consent=None) if shared else replaced)
+                old_connection = entry.connection
+                shares_tokens = old_connection.credentials is connection.credentials
+                self._retire(
+                    key, old_connection._replace(credentials=None, consent=None) if shares_tokens else old_connection
+                )
             self._entries[key] = _Entry(config, connection, self._guard(key, config))
         self._keep_tokens(any(config.exchanges for config in configs.values()))
 
@@ -262,13 +266,13 @@ class Registry:
         )
 
     def _guard(self, key: ServerKey, config: UpstreamConfig) -> Guard:
-        local = isinstance(config.endpoint, LocalEndpoint)
+        is_local = isinstance(config.endpoint, LocalEndpoint)
         bounds = AdmissionLimits(
             config.traits.limit,
             config.rate,
             self._settings.waiting,
             self._settings.queue_seconds,
-            breaks=not local,
+            breaks=not is_local,
             burst=config.burst,
         )
         loop = asyncio.get_running_loop()
@@ -301,18 +305,18 @@ class Registry:
             upstream = await self.factory.build(key, config, credential, tokens.credentials)
             return _Connection(upstream, tokens.credentials, tokens.consent, credential.arguments)
         except (CredentialUnreadable, TimeoutError) as error:
-            why = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
-            log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, why)
-            unreadable = f"the gateway cannot read the credential of the server {key}; its log has the reason"
-            return _Connection(Unreachable(unreadable), complete=False)
+            reason = str(error) or f"the credential was not read within {CREDENTIAL_SECONDS:g} s"
+            log.warning("Server %s cannot be called, as its credential cannot be read: %s", key, reason)
+            message = f"the gateway cannot read the credential of the server {key}; its log has the reason"
+            return _Connection(Unreachable(message), is_complete=False)
         except (McpError, ssl.SSLError, ValueError) as error:
             log.warning("Server %s cannot be called: %s", key, error)
             return _Connection(Unreachable(f"the server {key} cannot be called; the gateway's log has the reason"))
 
     def _server_tokens(self, key: ServerKey, config: UpstreamConfig, credential: Credential) -> _ServerTokens:
         endpoint, oauth = config.endpoint, config.oauth
-        kinds = ChildEndpoint | TcpEndpoint if config.key_variable else HttpEndpoint | OpenApiEndpoint
-        if oauth is None or not isinstance(endpoint, kinds):
+        endpoint_types = ChildEndpoint | TcpEndpoint if config.key_variable else HttpEndpoint | OpenApiEndpoint
+        if oauth is None or not isinstance(endpoint, endpoint_types):
             return _ServerTokens()
 
         def observe(subject: TokenSubject, seconds: float) -> None:  # `credentials` are created after the source
@@ -342,7 +346,7 @@ class Registry:
             return _ServerTokens(credentials)
 
         def session(token: AccessToken) -> McpSession:
-            token_credential = Credential(headers={**headers_beside(credential, oauth), **token.header})
+            token_credential = Credential(headers={**additional_headers(credential, oauth), **token.header})
             network = NetworkAccess(token_credential, self._resolve(key), self._installation)
             return network_session(str(key), endpoint, network)
 

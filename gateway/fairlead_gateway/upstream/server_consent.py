@@ -60,7 +60,7 @@ def token_access(
     return TokenAccess(endpoint.url, resolve, host_header=host, server_ca_bundle=authorities, **more)
 
 
-def headers_beside(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
+def additional_headers(credential: Credential, oauth: OAuthSettings | None) -> dict[str, str]:
     """Headers that are sent in addition to the access token. A header that contains users' keys is left out: its
     configured value is used only for listing tools.
     """

@@ -14,17 +14,17 @@ class AdmissionLimits(msgspec.Struct, frozen=True):
     """Limits on the calls to one server."""
 
     limit: int
-    """Most concurrent calls."""
+    """Maximum number of concurrent calls."""
     rate: float | None = None
     """Calls a second; None for no limit."""
     waiting: int = MAX_WAITING
-    """Most waiting calls."""
+    """Maximum number of waiting calls."""
     queue: float = QUEUE_SECONDS
-    """Longest wait in seconds."""
+    """Maximum wait in seconds."""
     breaks: bool = True
     """Whether the server has a circuit breaker; False for a server without a transport that can fail."""
     burst: int | None = None
-    """Most calls that the rate limit admits at once after a pause; None for the calls of one second."""
+    """Maximum number of calls that the rate limit admits at once after a pause; None for the calls of one second."""
 
 
 class ServerTraits(msgspec.Struct, frozen=True):

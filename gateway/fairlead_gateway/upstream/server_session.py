@@ -60,14 +60,14 @@ class ServerSession:
         "client",
         "closed",
         "has_id",
+        "has_owner",
         "head",
         "key",
+        "level_lock",
         "levels",
-        "owned",
         "person",
         "pod",
         "requests",
-        "setting_level",
         "stream",
         "subscriber",
         "subscriptions",
@@ -92,7 +92,7 @@ class ServerSession:
         """Client that owns the session; None for a shared session."""
         self.person = person
         """Outbound user whose clients share the session; empty for a session of all users."""
-        self.owned = client is not None or person != b""
+        self.has_owner = client is not None or person != b""
         """Whether the session belongs to one client or user, and ends when it is idle."""
         self.key: SessionKey = client if client is not None else shared_key(person, None)
         """Key of the session in `ServerSessions.open`."""
@@ -104,7 +104,7 @@ class ServerSession:
         """Number of requests in progress; only used in a session that a user's clients share."""
         self.levels: LogLevels | None = None
         """Log levels; None if the server has no log messages."""
-        self.setting_level = asyncio.Lock()
+        self.level_lock = asyncio.Lock()
         """Held while a `logging/setLevel` is in progress."""
         self.stream: asyncio.Task[None] | None = None
         """Reader of the session's GET stream."""
@@ -120,7 +120,7 @@ class ServerSession:
         return answer.status == 400 and b"session" in answer.body.lower()
 
     def enter(self, sink: ResponseSink) -> None:
-        """Record the start of a request in an owned session. Call `leave` once when the request ends."""
+        """Record the start of a request in a session with an owner. Call `leave` once when the request ends."""
         if self.client is None:
             self.requests += 1
         else:

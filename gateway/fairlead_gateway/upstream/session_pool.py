@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.outbound import CallCredentials
-from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, BackgroundTasks
 from fairlead_gateway.upstream.get_stream import GetStream
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
@@ -82,14 +82,14 @@ class ServerSessions:
         self,
         form: RequestForm,
         pools: PodPools,
-        background: Background,
+        background: BackgroundTasks,
         idle: float = IDLE_SECONDS,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self.max_sessions = max_sessions
         """Maximum number of open sessions. At the limit, the session that has been idle for longest is ended."""
         self._credentials = form.credentials
-        self._complete = form.complete_elicitation
+        self._forward_completion = form.complete_elicitation
         self._head = form.head
         self._client = form.client
         self._pools = pools
@@ -97,7 +97,7 @@ class ServerSessions:
         self._read = form.read
         self._background = background
         self._clock = pools.pools_of_any_pod.calls.clock
-        self._opening: dict[SessionKey, _Opening] = {}
+        self._openings: dict[SessionKey, _Opening] = {}
         self.open: dict[SessionKey, ServerSession] = {}
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
         """Ends clients' own sessions after `idle` seconds."""
@@ -130,14 +130,14 @@ class ServerSessions:
             session = self.open.get(key)
         if session is not None:
             return session
-        opening = self._opening.get(key)
+        opening = self._openings.get(key)
         if opening is None:
             if person:
                 self._make_room_for_person()
             task = asyncio.get_running_loop().create_task(
                 self._open(client, pod, person, authorization), name=f"session {self._pools.host}"
             )
-            opening = self._opening[key] = _Opening(task, person)
+            opening = self._openings[key] = _Opening(task, person)
             task.add_done_callback(lambda task: self._session_opened(key, task))
         done, _ = await asyncio.wait([opening.task], timeout=max(deadline - self._clock(), 0))
         if not done:
@@ -154,10 +154,8 @@ class ServerSessions:
             del self.open[session.key]
             self._close(session)
 
-    def spread(self) -> None:
-        """Assign shared sessions to their pods, because calls are now spread over several pods. Sessions without ids
-        are not assigned.
-        """
+    def assign_to_pods(self) -> None:
+        """Assign the shared sessions that have ids to their pods, because calls are now spread over several pods."""
         for session in [session for session in self.open.values() if session.client is None]:
             if pod_of(session.key) is None and session.has_id and session.pod is not None:
                 del self.open[session.key]
@@ -166,18 +164,18 @@ class ServerSessions:
 
     def stop_opening(self, pod: ServerPod) -> None:
         """Cancel the opening of a pod's shared sessions. The requests that wait for it fail with ConnectFailed."""
-        for key, opening in [*self._opening.items()]:
+        for key, opening in [*self._openings.items()]:
             if pod_of(key) == pod.address:
                 opening.task.cancel()
 
     def has_any_of(self, person: bytes) -> bool:
         """Whether sessions of a user are open or being opened."""
-        owners: list[ServerSession | _Opening] = [*self.open.values(), *self._opening.values()]
+        owners: list[ServerSession | _Opening] = [*self.open.values(), *self._openings.values()]
         return any(owner.person == person for owner in owners)
 
     def end_all_of(self, person: bytes) -> None:
         """End all sessions of a user whose account at the server has ended or was replaced."""
-        for opening in [*self._opening.values()]:
+        for opening in [*self._openings.values()]:
             if opening.person == person:
                 opening.task.cancel()
         for session in [*self.open.values()]:
@@ -190,7 +188,7 @@ class ServerSessions:
         for session in [session for session in self.open.values() if pod_of(session.key) == address]:
             self.forget_session(session)
 
-    def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
+    def level_to_set(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
         """The level to set by `logging/setLevel` before a request that asks for `level`; None if no change is needed.
 
         The returned level is recorded as set.
@@ -203,7 +201,7 @@ class ServerSessions:
         """Wait for `logging/setLevel` requests in progress, then send one unless `level` is None. The answer is
         ignored.
         """
-        async with session.setting_level:
+        async with session.level_lock:
             if level is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": level}))
                 control = self.pools(session).control
@@ -216,10 +214,10 @@ class ServerSessions:
         self.idle.close()
         for session in sessions:
             session.close()
-        opening = [each.task for each in self._opening.values()]
-        for task in opening:
+        tasks = [each.task for each in self._openings.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(session) for session in sessions))
 
     # Internals
@@ -244,39 +242,39 @@ class ServerSessions:
             subscriber.end_subscription()
 
     def _session_opened(self, key: SessionKey, task: asyncio.Task[ServerSession]) -> None:
-        self._opening.pop(key, None)
+        self._openings.pop(key, None)
         if not task.cancelled() and task.exception() is None:
             session = task.result()
             self.open[session.key] = session
-            if session.owned:
+            if session.has_owner:
                 self.idle.mark_idle(session)  # the request that opened it may have been cancelled
             if len(self.open) > self.max_sessions:
                 self._make_room(session)
 
-    def _make_room(self, newest: ServerSession | None) -> bool:
+    def _make_room(self, newest_session: ServerSession | None) -> bool:
         """Drop the session of a client or user that has been idle for longest. Returns False if none is idle.
 
         A session with subscriptions is dropped only if no other is idle, or if such sessions exceed half of the limit:
         they stay open when their clients disappear. The subscriber of a dropped session is notified.
         """
-        unused = [
+        unused_sessions = [
             session
             for session in self.open.values()
-            if session.owned and session is not newest and not (session.active_sinks or session.requests)
+            if session.has_owner and session is not newest_session and not (session.active_sinks or session.requests)
         ]
-        subscribed = [session for session in unused if session.subscriber is not None]
-        idle = self.idle.longest_idle()
-        if idle is None or idle is newest:
-            idle = next((session for session in unused if session.subscriber is None), None)
-        if subscribed and (idle is None or 2 * len(subscribed) > self.max_sessions):
-            idle = subscribed[0]
-        if idle is not None:
-            self._drop(idle)
-        return idle is not None
+        subscribed_sessions = [session for session in unused_sessions if session.subscriber is not None]
+        idle_session = self.idle.longest_idle()
+        if idle_session is None or idle_session is newest_session:
+            idle_session = next((session for session in unused_sessions if session.subscriber is None), None)
+        if subscribed_sessions and (idle_session is None or 2 * len(subscribed_sessions) > self.max_sessions):
+            idle_session = subscribed_sessions[0]
+        if idle_session is not None:
+            self._drop(idle_session)
+        return idle_session is not None
 
     def _make_room_for_person(self) -> None:
         """Drop an idle session if the limit is reached. Raises PoolFull if none is idle."""
-        if len(self.open) + len(self._opening) >= self.max_sessions and not self._make_room(None):
+        if len(self.open) + len(self._openings) >= self.max_sessions and not self._make_room(None):
             raise PoolFull(
                 f"{self.max_sessions} sessions of other users with {self._pools.host} are in use "
                 "(FAIRLEAD_UPSTREAM_SESSIONS): retry later"
@@ -286,7 +284,7 @@ class ServerSessions:
         self, client: ClientPeer | None, pod: ServerPod | None, person: bytes, authorization: bytes
     ) -> ServerSession:
         deadline = self._clock() + OPEN_SECONDS
-        target_pod = pod if pod is not None or not self._pools.spread else self._pools.pick()
+        target_pod = pod if pod is not None or not self._pools.spreads_calls else self._pools.pick()
         calls = self._pools.pools_of_any_pod.calls if target_pod is None else target_pod.pools.calls
         ident = self._next_id()
         capabilities = b"{}" if client is None else client.features
@@ -307,18 +305,18 @@ class ServerSessions:
             SessionAuthorization(self._credentials, person, authorization),
         )
         if client is not None or session.has_id:
-            session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
-        if client is None and session.has_id and self._pools.spread:
+            session.pod = self._pools.pod_address(answer.connection.peer) if target_pod is None else target_pod.address
+        if client is None and session.has_id and self._pools.spreads_calls:
             session.key = shared_key(person, session.pod)
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
-        note = with_body(session.head + authorization, jsonrpc.notification("notifications/initialized"))
+        initialized = with_body(session.head + authorization, jsonrpc.notification("notifications/initialized"))
         # `pools_of_any_pod` may have connections to several pods by now
-        pinned = session.pod is not None and (client is not None or self._pools.spread)
-        note_pool = self.pools(session).calls if pinned else calls
-        await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        is_pinned = session.pod is not None and (client is not None or self._pools.spreads_calls)
+        pool = self.pools(session).calls if is_pinned else calls
+        await pool.exchange(initialized, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
-            stream = GetStream(self.pools(session).control, session, self._background, self._complete)
+            stream = GetStream(self.pools(session).control, session, self._background, self._forward_completion)
             session.stream = asyncio.get_running_loop().create_task(stream.run(), name=f"listen {self._pools.host}")
             await wait_until_set(stream.settled, STREAM_SECONDS)
         return session

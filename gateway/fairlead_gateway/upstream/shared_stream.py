@@ -30,7 +30,7 @@ from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.stream_client import StreamClient
 
-_FORWARDED: Final = frozenset(
+_FORWARDED_METHODS: Final = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
 )
 """Notifications that are forwarded on a stream that belongs to one client."""
@@ -95,20 +95,20 @@ class ClientStream:
             self._active_sinks = [other for other in self._active_sinks if other is not sink]
 
     async def _set_level(self, stream: StreamClient, level: str, deadline: float) -> None:
-        agreed = await stream.wait_until_ready(deadline)
-        if agreed.era is Era.MODERN or not agreed.offers("logging"):
+        negotiated = await stream.wait_until_ready(deadline)
+        if negotiated.era is Era.MODERN or not negotiated.offers("logging"):
             return
         if self._stream_number != stream.starts:
             self._levels = LogLevels(shared=False)
             self._stream_number = stream.starts
-        due = self._levels.level_to_set(None, level, stream.clock())
-        if due is not None:
+        level_to_set = self._levels.level_to_set(None, level, stream.clock())
+        if level_to_set is not None:
             with contextlib.suppress(McpError):  # the request that follows fails too if the error persists
-                await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
+                await stream.request("logging/setLevel", jsonrpc.encode({"level": level_to_set}), deadline=deadline)
 
     def relay(self, method: str, line: bytes) -> None:
         """Forward a notification to the client. Must not raise."""
-        if method not in _FORWARDED:
+        if method not in _FORWARDED_METHODS:
             return
         sinks = self._active_sinks[-1:] if method == "notifications/message" else self._active_sinks
         for sink in [*sinks]:
@@ -134,7 +134,7 @@ class StreamUpstream(Upstream):
         self.limit = ConcurrencyLimit(traits.limit, name)
         self.client_stream = client_stream
         self._modern = traits.modern
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     def negotiated(self) -> Negotiated | None:
         """Outcome of the stream's handshake; None before the handshake."""
@@ -146,11 +146,11 @@ class StreamUpstream(Upstream):
 
     @property
     def modern(self) -> bool:
-        agreed = self.negotiated()
-        return self._modern if agreed is None else agreed.era is Era.MODERN
+        negotiated = self.negotiated()
+        return self._modern if negotiated is None else negotiated.era is Era.MODERN
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> TaskCall:
         return TaskCall(self.request(request, sink), sink, f"{request.method} {self.name}")

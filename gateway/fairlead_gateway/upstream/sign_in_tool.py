@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 
@@ -28,14 +28,14 @@ class SignInUpstream(Upstream):
     """Answers calls of the tool `sign_in` whose callers have a grant."""
 
     def __init__(self) -> None:
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     @property
     def modern(self) -> bool:
         return False
 
     def next_id(self) -> bytes:
-        return b"%d" % self._count()
+        return b"%d" % self._next_number()
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         if request.method == _METHOD:
@@ -47,4 +47,4 @@ class SignInUpstream(Upstream):
                     f"the tools of this server are not known yet, and it has no {request.method}",
                 )
             )
-        return ANSWERED
+        return NO_OP_PENDING

@@ -30,7 +30,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
     """Operations of an `OpenApiEndpoint`, by the name of the tool."""
 
     @property
-    def personal(self) -> bool:
+    def uses_user_tokens(self) -> bool:
         """Whether calls are sent with users' tokens."""
         return self.oauth is not None and (self.exchanges or self.oauth.of_person)
 

@@ -22,7 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
@@ -30,7 +30,7 @@ from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.outbound_credentials import ServerCredentials
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.pod_health import PodHealthTable
-from fairlead_gateway.upstream.server_consent import headers_beside
+from fairlead_gateway.upstream.server_consent import additional_headers
 from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.session_pool import MAX_SESSIONS
 from fairlead_gateway.upstream.settings import UpstreamSettings
@@ -73,7 +73,7 @@ class Unreachable(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         sink.take_error(ConnectFailed(self._reason, reason="NotCallable"))
-        return ANSWERED
+        return NO_OP_PENDING
 
 
 def _api_classes() -> tuple[type[ApiAccess], type[OpenApiUpstream]]:
@@ -90,9 +90,9 @@ class UpstreamFactory:
         self.link_seconds = IDLE_SECONDS
         """Seconds without calls after which a shared link is closed."""
         self._via = via.header(access.installation)
-        self._complete = access.complete_elicitation
+        self._complete_elicitation = access.complete_elicitation
         self._children = access.children
-        self._shared = access.shared_children
+        self._operator_runs_children = access.shared_children
         self._client = access.client
         self._settings = settings
         self._shares = shares
@@ -131,15 +131,15 @@ class UpstreamFactory:
             return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
         if isinstance(endpoint, TcpEndpoint) and config.key_variable:
 
-            def of_person(features: bytes, line: bytes) -> Upstream:
+            def link_of_person(features: bytes, line: bytes) -> Upstream:
                 person_key = line_value(line) if line else ""
-                sent = f"{endpoint.program_digest} {person_key}" if person_key else ""
-                opener = self._tcp_opener(key, endpoint, credential, sent)
-                return self._linked(
+                key_line = f"{endpoint.program_digest} {person_key}" if person_key else ""
+                opener = self._tcp_opener(key, endpoint, credential, key_line)
+                return self._link_upstream(
                     key, config, opener, ClientStream(features), Mask(credential).with_value(person_key)
                 )
 
-            return self._per_client(key, config, of_person)
+            return self._per_client(key, config, link_of_person)
         make = await (
             self._http(key, config, endpoint, credential, credentials)
             if isinstance(endpoint, HttpEndpoint)
@@ -179,7 +179,7 @@ class UpstreamFactory:
             key,
             spec,
             config.traits,
-            shared=self._shared and features is None,
+            shared=self._operator_runs_children and features is None,
             client_stream=None if features is None else ClientStream(features),
         )
 
@@ -196,12 +196,12 @@ class UpstreamFactory:
         idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         access = HttpAccess(
-            {**headers_beside(credential, config.oauth), **self._via},
+            {**additional_headers(credential, config.oauth), **self._via},
             tls,
             self._resolve(key),
             credentials,
-            self._settings.per_client.max_sessions if config.personal else MAX_SESSIONS,
-            self._complete,
+            self._settings.per_client.max_sessions if config.uses_user_tokens else MAX_SESSIONS,
+            self._complete_elicitation,
             credential.arguments,
         )
         return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
@@ -239,11 +239,11 @@ class UpstreamFactory:
 
         def make(features: bytes | None) -> Upstream:
             client_stream = None if features is None else ClientStream(features)
-            linked = self._linked(key, config, opener, client_stream, Mask(credential))
+            upstream = self._link_upstream(key, config, opener, client_stream, Mask(credential))
             return (
-                linked
+                upstream
                 if client_stream is not None
-                else GatedUpstream(linked, self._per_client(key, config, lambda features, _: make(features)))
+                else GatedUpstream(upstream, self._per_client(key, config, lambda features, _: make(features)))
             )
 
         return make
@@ -256,7 +256,7 @@ class UpstreamFactory:
             endpoint.host, endpoint.port, credential.token, key=sent_key, resolve=resolve, resolve_recent=recent
         )
 
-    def _linked(
+    def _link_upstream(
         self, key: ServerKey, config: UpstreamConfig, opener: StreamOpener, client: ClientStream | None, mask: Mask
     ) -> LinkUpstream:
         """Upstream over one link, which belongs to `client` or, if `client` is None, is shared by all clients."""

@@ -170,7 +170,7 @@ class VisibleTools:
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
         """Tools that may be offered to a model. Other visible tools are only for the user interface of their server
         (SEP-1865)."""
-        self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
+        self.names = Names([*self.by_name, READ_RESULT] if view.lists_reader else self.by_name)
         """Names that every provider accepts. They are made for all visible tools, so that a tool has the same name in
         every answer, whatever the filters of the request.
         """
@@ -199,7 +199,7 @@ class VisibleTools:
         two tools have.
         """
         tool = self.by_name.get(name) or self._entries_by_id.get(name)
-        return self.find_reader(name) if tool is None and self.view.reads else tool
+        return self.find_reader(name) if tool is None and self.view.lists_reader else tool
 
     def find_reader(self, name: str) -> VisibleTool | None:
         """Return the tool `read_result` if `name` is its name or id, even if the view does not list it: a result that
@@ -210,7 +210,7 @@ class VisibleTools:
     def add_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
         """Insert `read_result` into sorted entries if the results of any of their tools have a token limit."""
         routes = self.view.routes
-        if self.view.reads and any(routes[entry.name].most_tokens is not None for entry in entries):
+        if self.view.lists_reader and any(routes[entry.name].max_result_tokens is not None for entry in entries):
             entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
         return entries
 
@@ -235,7 +235,9 @@ class VisibleTools:
 
     def has_server(self, server: str) -> bool:
         """Whether the subject may see a tool of a server, whether the tier shows or hides the tool."""
-        hidden = (entry for name, entry in self._hidden_entries.items() if self.view.hidden[name].by is not None)
+        hidden = (
+            entry for name, entry in self._hidden_entries.items() if self.view.hidden[name].hiding_tier is not None
+        )
         return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden_tools(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
@@ -250,7 +252,9 @@ class VisibleTools:
         if entry is None:
             return None
         hiding = self.view.hidden[entry.name]
-        return None if hiding.by is None else hidden_tool(entry.name, hiding.by, hiding, self.view.base)
+        return (
+            None if hiding.hiding_tier is None else hidden_tool(entry.name, hiding.hiding_tier, hiding, self.view.base)
+        )
 
     def select(
         self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()

@@ -246,8 +246,8 @@ async def run_offered(
     """
     all_plans = await _plan(services, origin.identity, context, calls, approved=approved)
     plans = PlannedCalls(all_plans.visible, _limit_calls(all_plans.calls, context.wishes.max_calls, already_run))
-    with services.caller.holding(origin) as holding:
-        outcomes = await run_calls(services, origin, plans, holding, at_once=AT_ONCE)
+    with services.caller.hold_responses(origin) as held_responses:
+        outcomes = await run_calls(services, origin, plans, held_responses, at_once=AT_ONCE)
         results = [result_for(plan, outcome) for plan, outcome in zip(plans.calls, outcomes, strict=True)]
     return [
         OfferedRun(plan, result, outcome.seconds)

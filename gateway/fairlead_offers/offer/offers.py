@@ -363,7 +363,7 @@ def _find_manual_reasons(view: View, names: Iterable[str]) -> dict[str, str]:
 
 def _router_tools(visible: VisibleTools) -> list[VisibleTool]:
     """Tools of the router endpoint, sorted by name."""
-    tools = [*ROUTER_TOOLS, READER] if visible.view.reads else [*ROUTER_TOOLS]
+    tools = [*ROUTER_TOOLS, READER] if visible.view.lists_reader else [*ROUTER_TOOLS]
     return sorted(tools, key=lambda entry: entry.name)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_formats.tokens.conversation import DOCUMENT_BYTES
 from fairlead_formats.tokens.media import audio_tokens, image_tokens
-from fairlead_gateway.core.long_results import META_KEPT, URI, LongResult, ShownResult
+from fairlead_gateway.core.long_results import META_STORED, URI, LongResult, ShownResult
 from fairlead_mcp import eras
 from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import document
@@ -67,7 +67,7 @@ def shorten_result(long_result: LongResult) -> ShownResult:
         if name not in ("content", "structuredContent", "_meta") and _size(value) <= long_result.tokens
     }
     shortened["content"] = parts
-    if structured is not None and long_result.declared:
+    if structured is not None and long_result.declares_output:
         reduced = reduce_value(structured, long_result.tokens)
         if reduced is None:
             return ShownResult(total_tokens, unfit=True)
@@ -85,7 +85,7 @@ def shorten_result(long_result: LongResult) -> ShownResult:
     }
     shortened["_meta"] = {
         **meta,
-        META_KEPT: {
+        META_STORED: {
             **({"id": long_result.id} if not long_result.unstored_reason else {"reason": long_result.unstored_reason}),
             **facts,
         },
@@ -144,7 +144,7 @@ def _content(
     """Blocks that the model sees, and the number of their tokens."""
     text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long_result, result, text) if long_result.linked and not long_result.unstored_reason else None
+    link = _link(long_result, result, text) if long_result.supports_links and not long_result.unstored_reason else None
     media, tokens_left = _media(blocks, long_result.tokens - (_size(link) if link else 0))
     note = _note(long_result, size)
     shape_text = cut_to_tokens("\n".join(shape(result)), tokens_left // 4)

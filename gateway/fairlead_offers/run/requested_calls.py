@@ -24,7 +24,7 @@ from fairlead_formats.translate import parse_stream
 from fairlead_gateway.calls.path.direct import DirectCall, Origin, StartedCall, UnknownToolAnswer
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
-from fairlead_gateway.limits.buffers import Holding
+from fairlead_gateway.limits.buffers import HeldResponses
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTool, VisibleTools
@@ -183,7 +183,7 @@ async def run_calls(
     services: ToolServices,
     origin: Origin,
     planned: PlannedCalls,
-    holding: Holding,
+    held_responses: HeldResponses,
     *,
     at_once: int,
     result_tokens: int | None = None,
@@ -191,7 +191,7 @@ async def run_calls(
     """Call the tools, at most `at_once` at a time. Returns outcomes in the order of the calls. Cancellation cancels all
     calls.
     """
-    run = _MessageRun(services, origin, planned.visible.view, holding, result_tokens)
+    run = _MessageRun(services, origin, planned.visible.view, held_responses, result_tokens)
     calls = planned.calls
     if at_once >= len(calls) and not any(plan.entry is not None and plan.entry.server == GATEWAY for plan in calls):
         return await run.all_together(calls)
@@ -218,16 +218,21 @@ def result_for(plan: PlannedCall, outcome: CallOutcome) -> JsonObject | None:
 class _MessageRun:
     """Run of the calls of one message."""
 
-    __slots__ = ("_caller", "_catalogs", "_holding", "_origin", "_result_tokens", "_view")
+    __slots__ = ("_caller", "_catalogs", "_held_responses", "_origin", "_result_tokens", "_view")
 
     def __init__(
-        self, services: ToolServices, origin: Origin, view: View, holding: Holding, result_tokens: int | None
+        self,
+        services: ToolServices,
+        origin: Origin,
+        view: View,
+        held_responses: HeldResponses,
+        result_tokens: int | None,
     ) -> None:
         self._caller = services.caller
         self._catalogs = services.catalogs
         self._origin = origin
         self._view = view
-        self._holding = holding
+        self._held_responses = held_responses
         self._result_tokens = result_tokens
 
     async def all_together(self, calls: Sequence[PlannedCall]) -> list[CallOutcome]:
@@ -252,7 +257,7 @@ class _MessageRun:
             return run if isinstance(run, CallOutcome) else await _outcome(run)
         began = time.monotonic()
         result = await self._caller.answer(
-            self._origin, self._view, plan.entry.name, plan.arguments, holding=self._holding
+            self._origin, self._view, plan.entry.name, plan.arguments, held_responses=self._held_responses
         )
         return CallOutcome(bytes(result), time.monotonic() - began)
 
@@ -269,7 +274,7 @@ class _MessageRun:
             caller.record_refusal(origin, self._view, entry.name)
             return CallOutcome(None)
         call = DirectCall(entry.name, plan.arguments, plan.timeout, plan.retries, self._result_tokens, plan.recording)
-        started_call = caller.start(origin, self._view, call, self._holding)
+        started_call = caller.start(origin, self._view, call, self._held_responses)
         return (
             CallOutcome(None, 0, started_call.message) if isinstance(started_call, UnknownToolAnswer) else started_call
         )

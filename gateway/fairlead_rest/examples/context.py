@@ -14,7 +14,7 @@ EXECUTED: Final[dict[str, Any]] = {
         "result": {
             "content": [
                 {"type": "text", "text": "12 boxes"},
-                {"type": "text", "text": f"Kept as entry_id {_ENTRY} of session_id {_SESSION} (retrieve_context)."},
+                {"type": "text", "text": f"Stored as entry_id {_ENTRY} of session_id {_SESSION} (retrieve_context)."},
             ],
             "_meta": {"fairlead.dev/context": {"sessionId": _SESSION, "recorded": True, "entryId": _ENTRY}},
         }

@@ -179,7 +179,9 @@ def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Ident
         raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} must be one of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
         return msgspec.structs.replace(other, issuers=named)
-    return msgspec.structs.replace(other, issuers=named, doubtful=issuers.of_token(other.agent, other.groups))
+    return msgspec.structs.replace(
+        other, issuers=named, doubtful=issuers.ambiguous_names_of_token(other.agent, other.groups)
+    )
 
 
 def _parse_claims(values: list[str]) -> dict[str, list[str]]:
@@ -216,10 +218,10 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
             allowed, reason = False, refusal.message
     quota = decision.quota
     policy, rule, rule_name = decision.policy, decision.rule, decision.rule_name
-    no_calls_by = quota.no_calls_by if quota is not None and allowed else None
-    if no_calls_by is not None:
-        allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so all calls are refused"
-        policy, rule, rule_name = no_calls_by, None, None
+    policy_without_calls = quota.policy_without_calls if quota is not None and allowed else None
+    if policy_without_calls is not None:
+        allowed, reason = False, f"limits.callsPerMinute of {policy_without_calls} is 0, so all calls are refused"
+        policy, rule, rule_name = policy_without_calls, None, None
     listed = (exposed or "") in view.routes
     if allowed and not listed and hidden is not None and hidden.is_refused(query.now):
         allowed, reason = False, refusal_message(exposed or server_name, hidden, view.base)
@@ -266,7 +268,9 @@ def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | Non
     merged = catalog.snapshot.merged
     for key, server in catalog.snapshot.servers.items():
         for tool in server.tools:
-            shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
+            shown = (
+                tool.exposed_name if tool.exposed_name is not None and merged[tool.exposed_name][0] is server else None
+            )
             names = key, tool.name, shown
             for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown_name}"):
                 if name in tools:

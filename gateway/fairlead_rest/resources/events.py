@@ -14,7 +14,7 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.events import FAILED, MAX_EVENTS, SWAPPED, Event, EventLog, Missed
+from fairlead_gateway.events import FAILED, MAX_EVENTS, SWAPPED, Event, EventLog, MissedEvents
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
@@ -126,13 +126,13 @@ async def pieces(
     missed, present = False, events.number
     try:
         number = events.before_last(tail) if last is None else events.number_of(last)
-    except Missed:
+    except MissedEvents:
         number, missed = events.number, True
     yield _open_event(events, number, missed=missed)
     while not events.closed:
         try:
             new_events = await events.after(number, heartbeat)
-        except Missed:
+        except MissedEvents:
             number = events.number
             yield _open_event(events, number, missed=True)
             continue

@@ -87,5 +87,5 @@ def _visible_moves(catalog: SubjectCatalog, moves: Sequence[TierMove]) -> Iterat
         if route is None or route.tool is None or not (left or entered):
             continue
         before, after = (tier if tier in tiers else None for tier in (move.before, move.after))
-        exposed = route.tool.exposed or tool_id(key, route.tool.shown_name)
+        exposed = route.tool.exposed_name or tool_id(key, route.tool.shown_name)
         yield TierMoveDocument(move.at, exposed, str(key), left, entered, before, after, move.reason)

@@ -105,13 +105,13 @@ def router(context: RestContext) -> APIRouter:
         at_once = 1 if request_body.strategy == "sequential" else request_body.limit
         address = request.client.host if request.client else ""
         origin = Origin(address, dict(request.scope["headers"]), request.scope[IDENTITY])
-        with services.caller.holding(origin) as holding:
+        with services.caller.hold_responses(origin) as held_responses:
             began = time.monotonic()
             runs = run_calls(
                 services,
                 origin,
                 PlannedCalls(visible, planned),
-                holding,
+                held_responses,
                 at_once=at_once,
                 result_tokens=request_body.result_tokens,
             )

@@ -60,11 +60,11 @@ class ToolCheck:
         "_checks",
         "_compiled_checks",
         "_output",
+        "arguments_checker",
         "declares_output",
         "definition",
         "key",
         "name",
-        "of_arguments",
     )
 
     def __init__(self, checks: Checks, name: str, definition: bytes, key: str) -> None:
@@ -76,7 +76,7 @@ class ToolCheck:
         self.declares_output = b'"outputSchema"' in definition
         """Whether the definition has an `outputSchema`; otherwise `result` finds no errors."""
         self._compiled_checks = False
-        self.of_arguments: Checker | None = None
+        self.arguments_checker: Checker | None = None
         """Checker of arguments; None if there is nothing to check or the schemas are not compiled."""
         self._output: Checker | None = None
 
@@ -85,7 +85,7 @@ class ToolCheck:
         errors."""
         if not self._compiled_checks:
             self._checks.compile(self)
-        return None if self.of_arguments is None else self.of_arguments.argument_errors(arguments)
+        return None if self.arguments_checker is None else self.arguments_checker.argument_errors(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
         """Return the errors in the `structuredContent` of a raw result, one per line; None if there are no errors. Must
@@ -117,20 +117,20 @@ class ToolCheck:
 
     def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
         self._compiled_checks = True
-        self.of_arguments = of_input
+        self.arguments_checker = of_input
         self._output = of_output
 
     def give_back(self) -> int:
         """Drop the compiled schemas and return the number of values that they left unchecked."""
         unchecked = self.unchecked
         self._compiled_checks = False
-        self.of_arguments = None
+        self.arguments_checker = None
         self._output = None
         return unchecked
 
     @property
     def unchecked(self) -> int:
-        return sum(checker.unchecked for checker in (self.of_arguments, self._output) if checker is not None)
+        return sum(checker.unchecked for checker in (self.arguments_checker, self._output) if checker is not None)
 
 
 class Checks:

@@ -127,7 +127,7 @@ async def _of_redis(folder: Path, count: int) -> dict[str, Cell]:
         await _fill(store, 1)
         before = (await client.info("memory"))["used_memory"]
         await _fill(store, count)
-        changes = await client.memory_usage(store._shared[1]) or 0  # noqa: SLF001  # of a fixed length
+        changes = await client.memory_usage(store._shared_keys[1]) or 0  # noqa: SLF001  # of a fixed length
         stored = float((await client.info("memory"))["used_memory"] - before - changes) / count
         return _row("Redis", count, stored=stored, held=0.0, opening=await _opening(store, count))
 

@@ -30,10 +30,10 @@ from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Caps
-from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
+from fairlead_gateway.limits.limiter import Lease, Limiter, LimitRefusal
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.tracing.trace import TRACEPARENT, carry
+from fairlead_gateway.tracing.trace import TRACEPARENT, pass_on
 from fairlead_gateway.upstream.guard import QUEUED, Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import McpError
@@ -80,8 +80,8 @@ def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
     """Admit a call and end it."""
 
     def call() -> None:
-        admission: Lease | Limited = limiter.admit("apiKey:qa", *more)
-        assert not isinstance(admission, Limited)
+        admission: Lease | LimitRefusal = limiter.admit("apiKey:qa", *more)
+        assert not isinstance(admission, LimitRefusal)
         for account in admission:
             account.leave()
 
@@ -121,7 +121,7 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
         "audit: its record for OTLP, made and encoded, in threads": recorded(entry),
         "trace: exemplars of a call and of its tier": exemplified(),
-        "trace: from the headers of a request to its server": lambda: carry(params, Asked.headers),
+        "trace: from the headers of a request to its server": lambda: pass_on(params, Asked.headers),
     }
 
 
@@ -156,13 +156,13 @@ def recorded(entry: AuditEntry) -> Callable[[], None]:
 def exemplified() -> Callable[[], None]:
     """Exemplars that a traced call adds to histograms, in addition to the work of every call."""
     registry = MetricsRegistry()
-    registry.budgets({"fast": 500})
+    registry.set_tiers({"fast": 500})
     recorder = registry.recorder("tools/call", "add", "default/demo")
     recorder.record(MANY)
 
     def call() -> None:
-        recorder.exemplify(MANY, "", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
-        registry.exemplify_wait("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        recorder.set_exemplar(MANY, "", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        registry.set_wait_exemplar("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 
     return call
 

@@ -114,7 +114,7 @@ async def test_a_key_is_refused_from_its_expiry_on() -> None:
     ended: list[str] = []
     identity = await identities.identify(header)
     assert isinstance(identity, Identity)
-    identities.hold(identity, lambda: ended.append("stream"))
+    identities.watch(identity, lambda: ended.append("stream"))
     identities.sweep()
     assert ended == []
     at[0] += 2

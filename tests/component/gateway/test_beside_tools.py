@@ -112,7 +112,7 @@ async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpo
         running(tmp_path, demo(first.url, name="a"), demo(second.url, name="b")) as gateway,
     ):
         await ask(gateway, make_request("resources/read", {"uri": "test://one"}, MODERN, MERGED))
-        collisions = [collision.exposed for collision in gateway.snapshot.collisions]
+        collisions = [collision.exposed_name for collision in gateway.snapshot.collisions]
         assert (first.methods(), second.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
         metrics = (await expose_metrics(gateway.metrics))[0].decode()

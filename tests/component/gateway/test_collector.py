@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.heap import CHECK_SECONDS, MOST_FROZEN, THAW_SECONDS, THRESHOLDS, Heap
+from fairlead_gateway.heap import CHECK_SECONDS, MAX_CREATED_OBJECTS, THAW_SECONDS, THRESHOLDS, Heap
 from gateway.bench_path import CONNECTIONS, Loop
 from gateway.bench_path import running as running_without_sockets
 from gatewayworld import catalog, publish, running, scrape, wait_for_snapshots
@@ -39,7 +39,7 @@ class Hands:
         self.used += busy * seconds
 
     def heap(self) -> Heap:
-        return Heap(clock=lambda: self.now, busy=lambda: self.used)
+        return Heap(clock=lambda: self.now, cpu_seconds=lambda: self.used)
 
 
 def full_collections() -> int:
@@ -130,7 +130,7 @@ async def test_a_process_that_is_never_idle_thaws_after_many_objects_were_made_i
     try:
         with heap.pause_collection():
             cycle = Cycle()
-            _ = [[] for _ in range(MOST_FROZEN)]
+            _ = [[] for _ in range(MAX_CREATED_OBJECTS)]
         left = weakref.ref(cycle)
         del cycle
         hands.forward(THAW_SECONDS / 2, busy=1.0)

@@ -145,7 +145,7 @@ async def test_a_401_is_answered_with_one_grant_and_one_repetition(tmp_path: Pat
             assert text_of(await ask(gateway, request)) == "alice"
             guard = gateway.registry.guard(box.key)
             assert guard.breaker.closed
-            assert not guard.breaker.troubled
+            assert not guard.breaker.has_failures
             ((_, attempts),) = gateway.outbox.samples.since(0, gateway.endpoint.clock(), 0.0)
     assert provider.tokens_by_person == {"alice": 2}
     assert protected.executed == {"alice": 2}

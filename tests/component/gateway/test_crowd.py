@@ -85,9 +85,9 @@ def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number()
     limiter = ConnectionLimiter(limit=1)
     admitted = limiter.enter("a")
     told = [limiter.enter("a") for _ in range(MAX_ANSWERED)]
-    assert all(client.refused is not None for client in told)
+    assert all(client.rejection is not None for client in told)
     mute = limiter.enter("a")
-    assert (mute.admitted, mute.refused) == (False, None)
+    assert (mute.admitted, mute.rejection) == (False, None)
     for client in (*told, mute, admitted):
         limiter.leave(client)
     assert limiter.enter("b").admitted
@@ -100,7 +100,7 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     other = limiter.enter("b")
     assert first.admitted
     assert other.admitted
-    assert limiter.enter("a").refused is not None
+    assert limiter.enter("a").rejection is not None
     limiter.leave(first)
     limiter.leave(other)
     assert limiter.admitted == 0
@@ -112,9 +112,9 @@ def test_connections_of_one_address_take_three_quarters_and_others_get_the_rest(
     limiter = ConnectionLimiter(8, many_share=TrustedProxies(["10.0.0.0/8"]).many_share)
     crowd = [limiter.enter("2001:db8::1") for _ in range(10)]
     assert [client.admitted for client in crowd] == [True] * 6 + [False] * 4
-    assert crowd[-1].refused == (429, "6 connections from this address are open, the limit for one address")
+    assert crowd[-1].rejection == (429, "6 connections from this address are open, the limit for one address")
     assert [limiter.enter("192.0.2.1").admitted for _ in range(2)] == [True, True]
-    full = limiter.enter("192.0.2.2").refused
+    full = limiter.enter("192.0.2.2").rejection
     assert full == (503, "8 connections are open, the limit of this gateway")
 
 
@@ -132,7 +132,7 @@ def test_ipv6_addresses_of_one_network_are_counted_together() -> None:
     limiter = ConnectionLimiter(limit_each=1)
     first = limiter.enter("2001:db8::1")
     assert first.admitted
-    assert limiter.enter("2001:db8::ffff:2").refused is not None
+    assert limiter.enter("2001:db8::ffff:2").rejection is not None
     assert limiter.enter("2001:db8:0:1::1").admitted
     limiter.leave(first)
     assert limiter.enter("2001:db8::2").admitted

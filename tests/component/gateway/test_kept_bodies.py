@@ -24,7 +24,7 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request(tmp_path: Pa
         assert (await wire.ask(calling("demo__add", {"text": LARGE}))).status == 200
         [connection] = gateway._listener.connections
         assert connection.current is None
-        assert connection._latest is None
+        assert connection._latest_exchange is None
 
 
 async def test_an_open_stream_keeps_what_it_watches_and_not_the_rest_of_its_request(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_a_withdrawn_key_ends_what_it_let_in(tmp_path: Path) -> None:
             identity = await identities.identify(header)
             assert isinstance(identity, Identity)
             ended: list[str] = []
-            identities.hold(identity, lambda: ended.append("stream"))
+            identities.watch(identity, lambda: ended.append("stream"))
             issuer.rotate("second")
             ahead.forward(11)
             await identities.identify(b"Bearer " + issuer.token(aud=HERE).encode())

@@ -127,9 +127,9 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
 
 def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
     registry = MetricsRegistry()
-    registry.budgets({"fast": 500})
+    registry.set_tiers({"fast": 500})
     registry.count_wait("fast", 600_000_000)
-    registry.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
+    registry.set_tiers({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
     registry.count_wait("fast", 600_000_000)
     registry.count_wait("t099", 1)
     registry.count_wait(None, 1)

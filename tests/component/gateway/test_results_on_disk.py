@@ -141,7 +141,7 @@ async def test_a_smaller_bound_than_before_holds_with_the_next_result(tmp_path: 
 
 
 async def test_a_file_that_somebody_holds_costs_results_and_no_calls(tmp_path: Path) -> None:
-    results = DiskStore(tmp_path, BOUNDS, busy=0.01)
+    results = DiskStore(tmp_path, BOUNDS, lock_timeout=0.01)
     holder = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(ContextUnavailable, match="locked"):

@@ -16,7 +16,7 @@ import pytest
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.limits.limiter import Limited, Limiter, TokenLimiter
+from fairlead_gateway.limits.limiter import Limiter, LimitRefusal, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.redis_rates import Settler
 from fairlead_gateway.redis_client import BadUrl, connect
@@ -49,7 +49,7 @@ class Replica:
         admitted = 0
         for _ in range(times):
             lease = self.limiter.admit(agent)
-            if not isinstance(lease, Limited):
+            if not isinstance(lease, LimitRefusal):
                 admitted += 1
                 for account in lease:
                     account.leave()
@@ -193,8 +193,8 @@ async def test_a_settler_stops_at_any_step_of_a_settlement(redis: RedisServer) -
                 await replica.settler.settle()
                 replica.settler.start()
                 replica.call(1)
-                before = replica.settler._asked_at
-                while replica.settler._asked_at == before:  # noqa: ASYNC110  # step by step
+                before = replica.settler._last_request_at
+                while replica.settler._last_request_at == before:  # noqa: ASYNC110  # step by step
                     await asyncio.sleep(0)
                 for _ in range(steps):
                     await asyncio.sleep(0)
@@ -203,7 +203,7 @@ async def test_a_settler_stops_at_any_step_of_a_settlement(redis: RedisServer) -
 async def test_limits_that_fail_closed_admit_nothing_while_redis_is_away(redis: RedisServer) -> None:
     async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (replica,):
         refused = replica.limiter.admit("ada")
-        assert isinstance(refused, Limited)
+        assert isinstance(refused, LimitRefusal)
         assert (refused.message, refused.retry_after) == (
             "the limits that replicas share in Redis cannot be read now: retry later",
             1.0,

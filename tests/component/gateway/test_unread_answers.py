@@ -133,7 +133,7 @@ def outcomes(gateway: Gateway) -> set[str]:
 async def await_no_bytes(gateway: Gateway) -> None:
     """Wait until no bytes are counted any more."""
     await eventually(lambda: held_bytes(gateway) == 0 and not gateway.endpoint.buffers.agents)
-    assert not gateway.endpoint.buffers.pressed
+    assert not gateway.endpoint.buffers.refuses_requests
     assert gateway.endpoint.buffers.paused_responses == 0
 
 

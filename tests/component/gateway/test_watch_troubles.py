@@ -86,8 +86,8 @@ class Noted:
         self.names = set(names)
         self.updated.set()
 
-    def note_unreachable(self, why: str) -> None:
-        self.absences.append(why)
+    def note_unreachable(self, reason: str) -> None:
+        self.absences.append(reason)
         self.updated.set()
 
     def note_reachable(self) -> None: ...

@@ -55,8 +55,8 @@ def run(gateway: Gateway, names: list[str], at_once: int) -> asyncio.Task[list[C
     visible = services.catalogs.visible_tools(subject, None)
     calls = [ModelCall(f"call_{n}", name, {"n": n}) for n, name in enumerate(names)]
     planned: PlannedCalls = planned_calls(subject, visible, "openai", calls)
-    holding = services.caller.holding(Origin())
-    return asyncio.ensure_future(run_calls(services, Origin(), planned, holding, at_once=at_once))
+    held_responses = services.caller.hold_responses(Origin())
+    return asyncio.ensure_future(run_calls(services, Origin(), planned, held_responses, at_once=at_once))
 
 
 @pytest.mark.parametrize("at_once", [3, 2])

@@ -127,7 +127,8 @@ def read_on(result: bytes, **options: Any) -> ReadPassages:
 
 def first_block(result: bytes) -> str:
     """The sentences and the shape at the beginning of a shortened result."""
-    short = shorten_result(LongResult(result, TOKENS, "s/1", "read on with read_result(id)", linked=True)).result
+    long_result = LongResult(result, TOKENS, "s/1", "read on with read_result(id)", supports_links=True)
+    short = shorten_result(long_result).result
     assert short is not None
     blocks = json.loads(short)["content"]
     assert sum(map(block_tokens, blocks)) <= TOKENS

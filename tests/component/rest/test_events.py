@@ -17,7 +17,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
-from fairlead_gateway.events import Event, EventLog, Missed
+from fairlead_gateway.events import Event, EventLog, MissedEvents
 from fairlead_rest.resources import events
 from gatewayworld import Ask, Wire, catalog, publish, running, wait_for_snapshots, withdraw
 from restworld import get, problem
@@ -238,7 +238,7 @@ async def test_events_that_fall_out_of_the_ring_are_told_as_missed() -> None:
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
     for number in range(4):
         await log.on_swap(snapshots[(number + 1) % 2], snapshots[number % 2])
-    with pytest.raises(Missed):
+    with pytest.raises(MissedEvents):
         await log.after(0, 0)
     assert len(await log.after(log.number - 4, 0)) == 4
     assert b'"missed":true' in await anext(stream)

@@ -304,7 +304,7 @@ def test_a_level_says_which_decisions_get_a_line(level: Any, decisions: list[str
     sink = Kept()
     auditor = Auditor(Writer(sink, plain, lambda: 0.0), level, now=lambda: 0.0)
     auditor.record_denial(Someone(), AuditedCall("tools/call", "rm", {}, "-32602"), "unknown")
-    auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "RATE_LIMITED", KEY, limited="agent"))
+    auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "RATE_LIMITED", KEY, exceeded_limit="agent"))
     auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "", KEY, seconds=0.1, size=3))
     auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "OVER_BUDGET", KEY, seconds=0.1, size=3))
     auditor.record_rejection(Someone(), 401, "no credential")

@@ -38,7 +38,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.endpoint.event_store import MAX_STORED_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.limiter import Limiter
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
@@ -145,7 +145,7 @@ class SilentUpstream(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         self.requests.put_nowait(request)
-        return ANSWERED  # a `Pending` whose `cancel` does nothing
+        return NO_OP_PENDING  # a `Pending` whose `cancel` does nothing
 
 
 def bind_server(upstream: Upstream) -> ServerBinding:
@@ -245,6 +245,8 @@ def test_a_message_without_an_id_is_not_a_server_request() -> None:
 async def test_responses_of_a_server_to_a_subscription_are_bounded() -> None:
     upstream = SilentUpstream()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
-    watches.hold("holder", Subscriber("agent", ANONYMOUS), bind_server(upstream), ["file:///a"], lambda params: None)
+    watches.subscribe(
+        "holder", Subscriber("agent", ANONYMOUS), bind_server(upstream), ["file:///a"], lambda params: None
+    )
     assert (await upstream.requests.get()).max_bytes == MAX_EVENT
     await watches.aclose()

@@ -46,7 +46,7 @@ def test_upstream_reads_pause_while_clients_leave_half_unread() -> None:
     buffers.add_unread("ada", -50)
     assert [source.reading] == [True]
     assert buffers.refusal("bob") is None
-    assert not buffers.pressed
+    assert not buffers.refuses_requests
     arrival.close()
 
 
@@ -103,8 +103,8 @@ def test_an_answer_that_is_given_up_while_it_waits_leaves_its_connection_readabl
 
 def test_results_that_wait_for_others_fit_or_are_dropped() -> None:
     buffers = AnswerBuffers(0, 100)
-    with buffers.holding("ada") as holding:
-        assert [holding.keep(60), holding.keep(60), holding.keep(40)] == [True, False, True]
+    with buffers.hold_responses("ada") as held_responses:
+        assert [held_responses.add(60), held_responses.add(60), held_responses.add(40)] == [True, False, True]
         assert (buffers.refusal("ada") or (0, ""))[0] == 429
     assert buffers.refusal("ada") is None
     assert buffers.agents == 0
@@ -116,7 +116,7 @@ def test_without_a_budget_nothing_is_paused_or_refused() -> None:
     buffers.add_unread("ada", 1 << 40)
     buffers.arrival("ada", source).grow(1 << 40)
     assert source.reading
-    assert not buffers.pressed
+    assert not buffers.refuses_requests
 
 
 def test_a_complete_answer_counts_for_its_holder_alone_and_once() -> None:
@@ -124,8 +124,8 @@ def test_a_complete_answer_counts_for_its_holder_alone_and_once() -> None:
     arrival = buffers.arrival("ada", Source())
     arrival.grow(60)
     arrival.hand_over()
-    with buffers.holding("ada") as holding:
-        assert holding.keep(60), "the bytes of the arriving answer are the same"
+    with buffers.hold_responses("ada") as held_responses:
+        assert held_responses.add(60), "the bytes of the arriving answer are the same"
         arrival.close()
         arrival.hand_over()
         assert buffers.whole.arriving == 60

@@ -70,7 +70,7 @@ def test_of_two_tools_of_one_name_that_of_the_first_server_by_namespace_and_name
     winner = ServerKey("team-a", "b")
     dropped = ServerKey("team-b", "a")
     assert snapshot.merged["same__x"][0].key == winner
-    assert [(c.exposed, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", winner, dropped)]
+    assert [(c.exposed_name, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", winner, dropped)]
     assert "same__y" in snapshot.merged
     assert "fairlead.prefix in an mcp.json" in snapshot.collisions[0].advice
     resource = Collision("note://{id}", winner, dropped)

@@ -13,7 +13,7 @@ NOON = 20_000 * DAY + DAY / 2
 
 
 def quota(tokens: int, namespace: str = "team") -> Quota:
-    return Quota(namespace, tokens_per_day=tokens, by={"tokens_per_day": f"{namespace}/budget"})
+    return Quota(namespace, tokens_per_day=tokens, policies={"tokens_per_day": f"{namespace}/budget"})
 
 
 def test_an_agent_is_refused_once_its_tokens_of_the_day_are_spent() -> None:

@@ -118,7 +118,7 @@ def test_an_event_id_of_another_shape_is_nobodys() -> None:
     threads = EventStore()
     for ident in (b"", b"1", b"%b" % NAME, b"%b.x" % NAME, b"%b.1" % NAME):
         assert threads.find(SESSION, ident) is None
-    assert event_store.SINCE == "2025-11-25"
+    assert event_store.FIRST_REVISION == "2025-11-25"
 
 
 class Call:

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_gateway.core.quota import Caps, Quota
-from fairlead_gateway.limits.limiter import NO_LEASE, Account, Lease, Limited, Limiter
+from fairlead_gateway.limits.limiter import NO_LEASE, Account, Lease, Limiter, LimitRefusal
 from virtualtime import HandClock
 
 
-def lease(outcome: Lease | Limited) -> Lease:
-    assert not isinstance(outcome, Limited), outcome
+def lease(outcome: Lease | LimitRefusal) -> Lease:
+    assert not isinstance(outcome, LimitRefusal), outcome
     return outcome
 
 
-def refusal(outcome: Lease | Limited) -> Limited:
-    assert isinstance(outcome, Limited)
+def refusal(outcome: Lease | LimitRefusal) -> LimitRefusal:
+    assert isinstance(outcome, LimitRefusal)
     return outcome
 
 
@@ -31,17 +31,17 @@ def test_without_a_limit_nothing_is_kept_of_anybody() -> None:
 def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
     time = HandClock(1000.0)
     limiter = Limiter(Caps(calls_per_minute=3), clock=time)
-    assert [isinstance(limiter.admit("ada"), Limited) for _ in range(4)] == [False, False, False, True]
+    assert [isinstance(limiter.admit("ada"), LimitRefusal) for _ in range(4)] == [False, False, False, True]
     refused = refusal(limiter.admit("ada"))
     assert (refused.scope, refused.message) == (
         "agent",
         "the limit of 3 calls a minute for each agent is reached: retry later",
     )
     assert refused.retry_after == pytest.approx(20)
-    assert not isinstance(limiter.admit("bob"), Limited)
+    assert not isinstance(limiter.admit("bob"), LimitRefusal)
     time.now += 20
-    assert not isinstance(limiter.admit("ada"), Limited)
-    assert isinstance(limiter.admit("ada"), Limited)
+    assert not isinstance(limiter.admit("ada"), LimitRefusal)
+    assert isinstance(limiter.admit("ada"), LimitRefusal)
 
 
 def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> None:
@@ -55,21 +55,21 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
     )
     for account in first:
         account.leave()
-    assert not isinstance(limiter.admit("ada"), Limited)
+    assert not isinstance(limiter.admit("ada"), LimitRefusal)
 
 
 def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
     team = Quota("team", calls_per_minute=1)
     other = Quota("other", calls_per_minute=1)
-    assert not isinstance(limiter.admit("ada", team), Limited)
+    assert not isinstance(limiter.admit("ada", team), LimitRefusal)
     refused = refusal(limiter.admit("ada", team))
     assert (refused.scope, refused.message) == (
         "policy",
         "the limit of 1 calls a minute for each agent, set by policies of namespace team, is reached: retry later",
     )
-    assert not isinstance(limiter.admit("ada", other), Limited)
-    assert not isinstance(limiter.admit("bob", team), Limited)
+    assert not isinstance(limiter.admit("ada", other), LimitRefusal)
+    assert not isinstance(limiter.admit("bob", team), LimitRefusal)
 
 
 def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
@@ -83,10 +83,10 @@ def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
 def test_a_tool_counts_the_calls_of_everybody() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
     caps = Caps(calls_per_minute=2)
-    assert not isinstance(limiter.admit("ada", None, "team/demo/add", caps), Limited)
-    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), Limited)
+    assert not isinstance(limiter.admit("ada", None, "team/demo/add", caps), LimitRefusal)
+    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), LimitRefusal)
     assert refusal(limiter.admit("eve", None, "team/demo/add", caps)).scope == "tool"
-    assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), Limited)
+    assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), LimitRefusal)
 
 
 def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_from_all_callers() -> None:
@@ -94,10 +94,10 @@ def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_from_all_callers() 
     caps = Caps(concurrency=1)
     held = lease(limiter.admit("ada", None, "team/demo/add", caps))
     assert refusal(limiter.admit("bob", None, "team/demo/add", caps)).scope == "tool"
-    assert not isinstance(limiter.admit("bob", None, "team/demo/sub", caps), Limited)
+    assert not isinstance(limiter.admit("bob", None, "team/demo/sub", caps), LimitRefusal)
     for account in held:
         account.leave()
-    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), Limited)
+    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), LimitRefusal)
 
 
 def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
@@ -109,17 +109,17 @@ def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
         assert refusal(limiter.admit("ada", full)).scope == "policy"
     for account in held:
         account.leave()
-    assert not isinstance(limiter.admit("ada"), Limited)
+    assert not isinstance(limiter.admit("ada"), LimitRefusal)
 
 
 def test_a_limit_that_changes_holds_at_once_and_keeps_count_of_what_runs() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
     held = [lease(limiter.admit("ada", Quota("team", concurrency=3))) for _ in range(2)]
-    assert isinstance(limiter.admit("ada", Quota("team", concurrency=2)), Limited)
+    assert isinstance(limiter.admit("ada", Quota("team", concurrency=2)), LimitRefusal)
     for entered in held:
         for account in entered:
             account.leave()
-    assert not isinstance(limiter.admit("ada", Quota("team", concurrency=2)), Limited)
+    assert not isinstance(limiter.admit("ada", Quota("team", concurrency=2)), LimitRefusal)
 
 
 def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
@@ -137,7 +137,7 @@ def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
     for number in range(50):
         lease(limiter.admit(f"agent-{number}"))
     assert len(limiter) == 10
-    assert isinstance(limiter.admit("agent-49"), Limited)
+    assert isinstance(limiter.admit("agent-49"), LimitRefusal)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4)), max_size=120))
@@ -155,7 +155,7 @@ def test_calls_at_once_never_exceed_the_bound_and_the_count_comes_back_to_nothin
                 account.leave()
         elif step < 3:
             outcome = limiter.admit(agent, share if step == 2 else None)
-            if not isinstance(outcome, Limited):
+            if not isinstance(outcome, LimitRefusal):
                 running.append((agent, outcome))
                 accounts.update(outcome)
         assert all(sum(1 for owner, _ in running if owner == name) <= 2 for name in "ab")

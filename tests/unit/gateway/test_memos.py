@@ -13,9 +13,9 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.authenticator import Revoke, Verdict
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
-from fairlead_gateway.identity.request_authentication import KEPT_BYTES, Identities
+from fairlead_gateway.identity.request_authentication import CACHE_BYTES, Identities
 from fairlead_mcp.addresses import AllowList
 from gatewayworld import modern
 
@@ -84,7 +84,7 @@ class _Sure:
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return True
 
     def check(self, token: str) -> Verdict:
@@ -93,7 +93,7 @@ class _Sure:
     async def look_up(self, token: str) -> Verdict:
         return self._verdict
 
-    async def start(self, revoked: Revoked) -> None: ...
+    async def start(self, revoked: Revoke) -> None: ...
 
     async def aclose(self) -> None: ...
 
@@ -112,7 +112,7 @@ async def test_long_credentials_that_were_refused_are_not_kept(allocated_bytes: 
 async def test_long_credentials_that_are_good_are_kept_within_a_bound(allocated_bytes: Callable[[], int]) -> None:
     identities = Identities([_Sure(Identity(kind="jwt", principal="npc"))], now=lambda: 0.0)
     last = b""
-    for last in credentials(6 * KEPT_BYTES // 16_000):
+    for last in credentials(6 * CACHE_BYTES // 16_000):
         assert isinstance(await identities.identify(last), Identity)
-    assert allocated_bytes() < 3 * KEPT_BYTES
+    assert allocated_bytes() < 3 * CACHE_BYTES
     assert identities.recall(last) is not None

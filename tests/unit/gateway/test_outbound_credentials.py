@@ -22,7 +22,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.core.identity import ANONYMOUS, LOCAL, Identity, ServiceAccount, SubjectToken
 from fairlead_gateway.core.outbound import CallCredential
 from fairlead_gateway.identity.request_authentication import Identities
-from fairlead_gateway.upstream.outbound_credentials import KEPT_SECONDS, ServerCredentials
+from fairlead_gateway.upstream.outbound_credentials import EXPIRED_TOKEN_SECONDS, ServerCredentials
 from fairlead_gateway.upstream.session_authorization import SessionAuthorization
 from fairlead_mcp.errors import Timeout
 from fairlead_mcp.masking import Mask
@@ -248,9 +248,9 @@ async def test_a_token_of_a_person_is_dropped_soon_after_its_expiry() -> None:
     )
     for person, ends in (("alice", 200.0), ("bob", 500.0), ("carol", 150.0)):
         await tokens.acquire(of_jwt(ends=ends, token=f"of {person}", subject=person), FOREVER)
-    clock.now = 200.0 + KEPT_SECONDS
+    clock.now = 200.0 + EXPIRED_TOKEN_SECONDS
     await tokens.acquire(of_jwt(ends=600.0, token="of dora", subject="dora"), FOREVER)
-    held = [identity.subject_token for identity in tokens._newest.values()]
+    held = [identity.subject_token for identity in tokens._newest_identities.values()]
     assert [token.value for token in held if token is not None] == ["of bob", "of dora"]
 
 
@@ -325,7 +325,7 @@ class _OfToken:
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
 
-    def wants(self, token: str) -> bool:
+    def recognizes(self, token: str) -> bool:
         return True
 
     def check(self, token: str) -> Identity:

@@ -38,12 +38,12 @@ def test_many_calls_that_cannot_reach_a_server_are_one_doubt_a_second() -> None:
 
 def test_reports_that_nobody_fetches_are_bounded() -> None:
     box = Outbox()
-    for number in range(3 * outbox.MOST_KEPT):
+    for number in range(3 * outbox.MAX_ITEMS):
         box.ask_refresh(ServerKey("team", f"server-{number}"))
         box.server_lost(ServerKey("team", f"server-{number}"), "ConnectionLost")
     report = box.report("")
-    assert len(report.refresh) + len(report.doubts) == outbox.MOST_KEPT
-    assert report.refresh[-1] == ("team", f"server-{3 * outbox.MOST_KEPT - 1}")
+    assert len(report.refresh) + len(report.doubts) == outbox.MAX_ITEMS
+    assert report.refresh[-1] == ("team", f"server-{3 * outbox.MAX_ITEMS - 1}")
 
 
 async def test_an_operator_that_waits_is_answered_when_somebody_asks() -> None:
@@ -61,7 +61,7 @@ def listing(server: str, size: int, at: float = 1.0) -> GrantedListing:
 
 async def test_large_lists_are_told_in_several_reports_each_of_which_an_operator_takes() -> None:
     box = Outbox()
-    third = outbox.LISTINGS_BYTES // 3 + 1
+    third = outbox.MAX_LISTINGS_BYTES // 3 + 1
     for number in range(5):
         box.add_listing(listing(f"server-{number}", third))
     box.ask_refresh(KEY)
@@ -81,8 +81,8 @@ async def test_large_lists_are_told_in_several_reports_each_of_which_an_operator
 def test_a_list_that_no_report_has_room_for_is_told_without_its_definitions(caplog: pytest.LogCaptureFixture) -> None:
     box = Outbox()
     box.add_listing(listing("drive", 100))
-    box.add_listing(listing("drive", outbox.LISTINGS_BYTES + 1, at=2.0))
-    box.add_listing(listing("other", outbox.LISTINGS_BYTES - 100))
+    box.add_listing(listing("drive", outbox.MAX_LISTINGS_BYTES + 1, at=2.0))
+    box.add_listing(listing("other", outbox.MAX_LISTINGS_BYTES - 100))
     listings = box.report("").listings
     assert [each.server for each in listings] == ["drive", "other"]
     drive, other = listings

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED, result_of
+from fairlead_gateway.sending import NO_OP_PENDING, result_of
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.per_client import FINISHED_SECONDS, PerClientUpstream
@@ -55,7 +55,7 @@ class Process(Upstream):
             )
         else:
             sink.take_result(Raw(b"{}"))
-        return ANSWERED
+        return NO_OP_PENDING
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self.ended.set()
@@ -146,7 +146,7 @@ async def test_a_process_ends_with_the_ttl_of_its_task_as_the_server_says_it_las
     process.task["ttlMs"] = 20_000
     await processes.about(process)
     assert await processes.lasts() == pytest.approx(20)
-    assert processes.server.keeps_tasks
+    assert processes.server.accepts_tasks
 
 
 @in_virtual_time
@@ -184,13 +184,13 @@ async def test_a_process_that_asked_by_its_result_waits_for_the_answer() -> None
 async def test_open_tasks_take_half_of_the_processes_and_are_ended_for_nobody() -> None:
     processes = Processes(most=4)
     tasks = [await processes.task() for _ in range(2)]
-    room = [processes.server.keeps_tasks]
+    room = [processes.server.accepts_tasks]
     for session in (b"one", b"two", b"three"):  # the third process takes the slot of the first
         await processes.call(session=session)
     await processes.call()
     assert [process.ended.is_set() for process in tasks] == [False, False]
     await processes.about(tasks[0], "tasks/cancel")
-    room.append(processes.server.keeps_tasks)
+    room.append(processes.server.accepts_tasks)
     assert room == [False, True]
     gauges = processes.server.gauges()
     assert (gauges.busy, gauges.busy + gauges.idle) == (1, processes.server.sessions)

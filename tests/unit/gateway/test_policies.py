@@ -325,7 +325,7 @@ def test_of_several_limits_the_smallest_counts() -> None:
     share = world(first, second, third).seen_by(NPC)[b"/mcp"].routes["web__get"].quota
     assert share is not None
     assert (share.max_tools, share.calls_per_minute, share.concurrency) == (3, 6, 2)
-    assert share.by == {"max_tools": "default/a", "calls_per_minute": "default/b", "concurrency": "default/b"}
+    assert share.policies == {"max_tools": "default/a", "calls_per_minute": "default/b", "concurrency": "default/b"}
     assert world(first).seen_by(NPC)[b"/mcp"].routes["else__get"].quota is None
 
 

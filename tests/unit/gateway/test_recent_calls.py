@@ -26,7 +26,7 @@ from fairlead_gateway.recent.phases import (
     CallTrail,
     timeline,
 )
-from fairlead_gateway.recent.ring import LEAST_BYTES, PHASE_BYTES, PLAIN_BYTES, WIDEST, RecentCalls
+from fairlead_gateway.recent.ring import MAX_CHARACTER_BYTES, MIN_BYTES, PHASE_BYTES, PLAIN_BYTES, RecentCalls
 
 SHOP = ServerKey("default", "shop")
 FULL = argument_renderer("full", b"", ())
@@ -70,7 +70,7 @@ def largest(number: int) -> tuple[PackedCall, int]:
     why = CallRefusal.cut(wide * 292 + mark, mark + wide * 292)
     arguments = b'{"a":"%b"}' % (b"x" * (MAX_ARGUMENTS - 20) + mark.encode())
     caller = StoredCaller.of(Identity(kind="jwt", principal=mark + name, agent=name[::-1]))
-    more = WIDEST * (len(name) + caller.letters) + why.weight + len(arguments)
+    more = MAX_CHARACTER_BYTES * (len(name) + caller.characters) + why.weight + len(arguments)
     trail = tuple(CallPhase(QUEUE, number + 0.1, number + 0.2, mark) for _ in range(MAX_PHASES))
     return packed_call(name, arguments, caller, why, trail), more + PHASE_BYTES * MAX_PHASES
 
@@ -87,7 +87,7 @@ def bytes_used_by(work: Callable[[], None]) -> int:
 
 
 def test_the_oldest_go_when_there_are_too_many() -> None:
-    recent = RecentCalls(3, LEAST_BYTES)
+    recent = RecentCalls(3, MIN_BYTES)
     for number in range(5):
         recent.put(packed_call(f"tool{number}"))
     stored = recent.snapshot()
@@ -99,14 +99,14 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
 
 
 def test_huge_names_and_arguments_stay_within_the_bytes() -> None:
-    recent = RecentCalls(100_000, LEAST_BYTES, FULL)
+    recent = RecentCalls(100_000, MIN_BYTES, FULL)
 
     def work() -> None:
         for number in range(500):
             recent.put_large(*largest(number))
-            assert recent.size <= LEAST_BYTES
+            assert recent.size <= MIN_BYTES
 
-    assert bytes_used_by(work) <= LEAST_BYTES
+    assert bytes_used_by(work) <= MIN_BYTES
     assert 3 < len(recent.snapshot()) < 20
 
 
@@ -122,7 +122,7 @@ def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
 
 
 def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
-    recent = RecentCalls(10, LEAST_BYTES, FULL)
+    recent = RecentCalls(10, MIN_BYTES, FULL)
     for number in range(8):
         recent.put(packed_call(f"tool{number}"))
     for number in range(40):
@@ -138,14 +138,14 @@ def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
 def test_arguments_are_kept_where_they_may_be_told_and_are_not_too_large() -> None:
     some = Raw(b'{"a":1}')
     large = Raw(b'"%b"' % (b"x" * MAX_ARGUMENTS))
-    telling = RecentCalls(1, LEAST_BYTES, FULL)
-    silent = RecentCalls(1, LEAST_BYTES)
+    telling = RecentCalls(1, MIN_BYTES, FULL)
+    silent = RecentCalls(1, MIN_BYTES)
     assert [telling.arguments(raw) for raw in (some, large, None)] == [b'{"a":1}', b"", None]
     assert silent.arguments(some) is None
 
 
 def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
-    recent = RecentCalls(3, LEAST_BYTES)
+    recent = RecentCalls(3, MIN_BYTES)
     recent.put(packed_call())
     assert recent.number_of(recent.ident(1)) == 1
     life = recent.ident(1).partition("-")[0]
@@ -154,7 +154,7 @@ def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
 
 
 async def test_followers_of_recent_calls_get_later_calls_and_end_with_the_ring() -> None:
-    recent = RecentCalls(2, LEAST_BYTES)
+    recent = RecentCalls(2, MIN_BYTES)
     waiting = asyncio.create_task(recent.wait_newer(0, 30))
     await asyncio.sleep(0)
     recent.put(packed_call("one"))

@@ -13,7 +13,7 @@ import pytest
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
-from fairlead_gateway.sending import ANSWERED, RelayUpstream
+from fairlead_gateway.sending import NO_OP_PENDING, RelayUpstream
 from fairlead_gateway.upstream.capability_gated import GatedUpstream
 
 GATEWAY: Final = Path(__file__).parents[3] / "gateway/fairlead_gateway"
@@ -44,7 +44,7 @@ class Recorded(Upstream):
         return b"7"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        return ANSWERED
+        return NO_OP_PENDING
 
     def has_sessions_of(self, person: bytes) -> bool:
         return person == b"alice"
@@ -56,7 +56,7 @@ class Recorded(Upstream):
 REQUEST: Final = UpstreamRequest(b"1", "ping", b"{}", 0.0, 0)
 USES: Final[Mapping[str, Callable[[Upstream], Any]]] = {
     "modern": lambda upstream: upstream.modern,
-    "keeps_tasks": lambda upstream: upstream.keeps_tasks,
+    "accepts_tasks": lambda upstream: upstream.accepts_tasks,
     "next_id": lambda upstream: upstream.next_id(),
     "modern_for": lambda upstream: upstream.modern_for(None),
     "negotiate": lambda upstream: upstream.negotiate(None, 0.0),

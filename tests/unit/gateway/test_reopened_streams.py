@@ -8,8 +8,8 @@ import pytest
 
 from fairlead_gateway.upstream.get_stream import (
     LAST_DELAY,
-    LEAST_RETRY,
-    LONGEST_RETRY,
+    MAX_RETRY,
+    MIN_RETRY,
     delay_before_reopening,
     is_busy,
 )
@@ -38,7 +38,7 @@ def test_streams_that_end_early_without_a_retry_are_opened_less_and_less() -> No
     assert [delay_before_reopening(pauses, 0.0, None, ended_well=True) for _ in range(3)] == [0.1, 0.2, 0.4]
 
 
-@pytest.mark.parametrize(("retry", "delay"), [(0.0, LEAST_RETRY), (math.inf, LONGEST_RETRY)])
+@pytest.mark.parametrize(("retry", "delay"), [(0.0, MIN_RETRY), (math.inf, MAX_RETRY)])
 def test_a_pace_is_bounded(retry: float, delay: float) -> None:
     assert delay_before_reopening(backoff(), 0.1, retry, ended_well=True) == delay
 

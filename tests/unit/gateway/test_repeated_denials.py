@@ -113,7 +113,7 @@ def test_a_sum_is_taken_when_its_second_is_over_and_lines_come_again() -> None:
     assert [repeated.absorbs(denial()) for _ in range(12)] == [False] * 10 + [True] * 2
     assert repeated.take(1.0 + WINDOW_S / 2) == []
     assert [entry.times for entry in repeated.take(1.0 + WINDOW_S)] == [2]
-    assert not repeated.counts
+    assert not repeated.has_windows
     assert not repeated.absorbs(denial(at=2.0))
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
 from fairlead_gateway.reports import samples
-from fairlead_gateway.reports.samples import FIRST_ROOM, Ring
+from fairlead_gateway.reports.samples import FIRST_CAPACITY, Ring
 
 
-@pytest.mark.parametrize("capacity", [5, FIRST_ROOM, FIRST_ROOM + 1, 20])
+@pytest.mark.parametrize("capacity", [5, FIRST_CAPACITY, FIRST_CAPACITY + 1, 20])
 @pytest.mark.parametrize("ended", [0, 1, 4, 5, 6, 8, 9, 10, 13, 19, 20, 21, 47])
 def test_the_last_that_ended_are_told_in_order_and_exactly(capacity: int, ended: int) -> None:
     ring = Ring(capacity)
@@ -35,7 +35,7 @@ def test_large_numbers_and_times_are_told_with_seven_digits() -> None:
         assert told == pytest.approx(took, rel=1e-7)
 
 
-@pytest.mark.parametrize(("attempts", "most"), [(1, 500), (FIRST_ROOM, 500), (200, 3_100)])
+@pytest.mark.parametrize(("attempts", "most"), [(1, 500), (FIRST_CAPACITY, 500), (200, 3_100)])
 def test_the_bytes_of_a_ring_follow_from_how_often_a_tool_is_called(attempts: int, most: int) -> None:
     # a margin for allocations of other threads
     places = [tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, samples.__file__)]

@@ -18,15 +18,21 @@ REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
     "with less time": (
         lambda route: route.with_time_limit(2.0),
-        {"timeout": 2.0, "start_timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
+        {
+            "timeout": 2.0,
+            "start_timeout": 2.0,
+            "max_timeout": 2.0,
+            "caller_deadline": True,
+            "caller_set_max_timeout": True,
+        },
     ),
     "with less time for progress": (
         lambda route: route.with_time_limit(90.0),
-        {"longest": 90.0, "caller_longest": True},
+        {"max_timeout": 90.0, "caller_set_max_timeout": True},
     ),
     "with less time for a start": (
         lambda route: route.with_time_limit(60.0),
-        {"start_timeout": 60.0, "longest": 60.0, "caller_longest": True},
+        {"start_timeout": 60.0, "max_timeout": 60.0, "caller_set_max_timeout": True},
     ),
     "with other attempts": (lambda route: route.with_retries(7), {"retries": 7}),
     "unavailable": (lambda route: route.with_refusal(REFUSAL), {"unavailable": REFUSAL}),
@@ -59,7 +65,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "meter": AttemptMeter(),
     "timeout": 30.0,
     "start_timeout": 90.0,
-    "longest": 600.0,
+    "max_timeout": 600.0,
     "max_bytes": 4096,
     "server_info": b"{}",
     "guard": AdmissionGuard(),
@@ -72,7 +78,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "requires": ("sampling",),
     "param_headers": (cast("Any", object()),),
     "caller_deadline": False,
-    "caller_longest": False,
+    "caller_set_max_timeout": False,
     "counted": True,
     "escapes": True,
     "manual": "a policy",

@@ -12,7 +12,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.source import REPORTED, Inbox, SnapshotStore
+from fairlead_gateway.catalog.source import MAX_REPORTED, Inbox, SnapshotStore
 from gatewayworld import catalog
 from waiting import eventually
 
@@ -88,12 +88,12 @@ async def test_definitions_beyond_those_in_the_log_are_counted_as_what_they_are(
         return True
 
     schema = {"type": "object", "required": "a"}
-    tools = [{"name": f"t{number}", "inputSchema": schema} for number in range(REPORTED + 2)]
+    tools = [{"name": f"t{number}", "inputSchema": schema} for number in range(MAX_REPORTED + 2)]
     snapshots = SnapshotStore(_OneDocument(catalog("s", "http://127.0.0.1:1/mcp", tools)), swap)
     await snapshots.start()
     await eventually(lambda: snapshots.snapshot.servers)
     await snapshots.stop()
     *reported, rest = caplog.messages
-    assert len(reported) == REPORTED
+    assert len(reported) == MAX_REPORTED
     assert all("is left out for clients of legacy revisions" in message for message in reported)
     assert rest == "2 more definitions of server default/s have such problems"

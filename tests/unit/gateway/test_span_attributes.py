@@ -10,7 +10,7 @@ import pytest
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.core.request import Exchange, McpRequest
-from fairlead_gateway.tracing.exporting import MAX_DESCRIBED, OtelSpans
+from fairlead_gateway.tracing.exporting import MAX_CACHED, OtelSpans
 from fairlead_otel.pipelines import SpanPipeline
 from fairlead_otel.sampling import sampling_of
 
@@ -35,13 +35,13 @@ def test_encoded_attributes_of_many_tools_and_callers_are_bounded(length: int) -
     spans = OtelSpans(SpanPipeline(lambda span: None, sampling_of({}), None))
     tracemalloc.start()
     try:
-        for number in range(MAX_DESCRIBED + 100):
+        for number in range(MAX_CACHED + 100):
             text = f"{number:08}" + "x" * length
             end_a_call(spans, text, text)
         retained = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert retained < 2 * MAX_DESCRIBED * 1200
+    assert retained < 2 * MAX_CACHED * 1200
 
 
 def test_a_value_of_an_attribute_is_as_long_as_the_environment_lets_it_be() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.tracing.trace import Trace, TracePlace, add_trace, read_trace, trace_place, with_trace
+from fairlead_gateway.tracing.trace import CallerSpan, Trace, add_trace, caller_span, read_trace, with_trace
 from fairlead_mcp import jsonrpc
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -19,9 +19,9 @@ def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> Non
     assert read_trace(PARENT, b"x=y", None) == Trace(PARENT, b"x=y")
     assert read_trace(PARENT, b"x=y", Raw(b'{"progressToken":1}')) == Trace(PARENT, b"x=y")
     assert read_trace(PARENT, b"x=y", meta) == Trace(OTHER.encode(), b"a=b")
-    assert trace_place(PARENT, meta) == TracePlace("a" * 32, "b" * 16, sampled=False)
-    assert trace_place(PARENT, None) == TracePlace(PARENT[3:35].decode(), PARENT[36:52].decode(), sampled=True)
-    assert trace_place(b"", None) is None
+    assert caller_span(PARENT, meta) == CallerSpan("a" * 32, "b" * 16, sampled=False)
+    assert caller_span(PARENT, None) == CallerSpan(PARENT[3:35].decode(), PARENT[36:52].decode(), sampled=True)
+    assert caller_span(b"", None) is None
     assert read_trace(None, None, None) is None
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Generator
 
-from fairlead_gateway.yielding import TURN, in_turns, let_go
+from fairlead_gateway.yielding import TURN, free_in_turns, in_turns
 
 
 def busy() -> None:
@@ -49,7 +49,7 @@ async def test_the_loop_has_its_turn_between_steps_that_take_long() -> None:
 async def test_objects_that_are_let_go_go_from_the_end_and_in_turns() -> None:
     gone: list[int] = []
     parts: list[object] = [Part(number, gone) for number in range(4)]
-    task = asyncio.create_task(let_go(parts))
+    task = asyncio.create_task(free_in_turns(parts))
     seen = set()
     while not task.done():
         await asyncio.sleep(0)

@@ -45,7 +45,7 @@ def test_a_shortened_result_has_no_more_tokens_than_it_may_whatever_a_server_say
 ) -> None:
     raw = result(content=[text(json.dumps(value)), text("x" * 3000)], structuredContent={"v": value})
     answer = shorten_result(
-        LongResult(raw, tokens, "s/1", "read on with read_result(id)", declared=declared, linked=True)
+        LongResult(raw, tokens, "s/1", "read on with read_result(id)", declares_output=declared, supports_links=True)
     )
     if answer.unfit:
         return

@@ -2,7 +2,8 @@
 
 `Attempts` is a `ResponseSink`: the parser of the server's response calls its methods, so that a call needs no asyncio
 task. Only the acquisition of an access token that is not cached, and the negotiation of the era with a server before
-the first request, run in a task. A token is acquired before admission, so that the wait takes no other call's place.
+the first request, run in a task. A token is acquired before admission, so that a call that waits for a token occupies
+no slot of the guard.
 """
 
 from __future__ import annotations
@@ -204,9 +205,9 @@ class Attempts(ResponseSink):
             self.proceed(PLAIN)
             return
         try:
-            # `retry` exempts from the server's rate limit: requests about a task are polls, which must not use it up
-            again = self._attempts > 0 or bool(self._handled_reasons)
-            ticket = guard.enter(self, retry=again or self.route.task is not None)
+            # `retry` exempts a request from the server's rate limit: polls of a task must not use up the limit
+            is_repeated = self._attempts > 0 or bool(self._handled_reasons)
+            ticket = guard.enter(self, retry=is_repeated or self.route.task is not None)
         except McpError as error:
             self.reject(error)
             return
@@ -355,30 +356,30 @@ class Attempts(ResponseSink):
         to the latest one.
         """
         route = self.route
-        longest = self.started + route.longest
-        if longest <= self.deadline:
+        latest_deadline = self.started + route.max_timeout
+        if latest_deadline <= self.deadline:
             return self.deadline
         if not self._watched:
             self._watched = True
-            self.context.watched.add(self, self.deadline)
-        return longest
+            self.context.watched_calls.add(self, self.deadline)
+        return latest_deadline
 
     def _extend_deadline(self) -> None:
-        """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `Route.longest`."""
+        """Restart the timeout after a progress notification (MCP, Lifecycle, "Timeouts"), up to `Route.max_timeout`."""
         if self._watched:
             route = self.route
-            self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
+            self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + route.max_timeout)
 
     def restart_timeout(self) -> None:
-        """Restart the timeout after the call has waited for a user, within the longest duration of a call."""
+        """Restart the timeout after the call has waited for a user, within the maximum duration of a call."""
         route = self.route
-        longest = max(route.timeout, route.longest)
-        self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + longest)
+        max_seconds = max(route.timeout, route.max_timeout)
+        self.extended_deadline = min(self.context.clock() + route.binding.timeout, self.started + max_seconds)
 
     def timeout_message(self) -> str:
         """Error message of a timed-out attempt, which names the limit that applied."""
-        # compares deadlines instead of durations, which may differ from `longest` by a rounding error
-        bounded = self.extended_deadline >= self.started + self.route.longest
+        # compares deadlines instead of durations, which may differ from `Route.max_timeout` by a rounding error
+        bounded = self.extended_deadline >= self.started + self.route.max_timeout
         return self.route.timeout_message(
             self.extended_deadline >= 0, 0.0 if bounded else self.extended_deadline - self.started
         )
@@ -386,7 +387,7 @@ class Attempts(ResponseSink):
     def _unwatch(self) -> None:
         if self._watched:
             self._watched = False
-            self.context.watched.discard(self)
+            self.context.watched_calls.discard(self)
 
     def check_deadline(self, now: float) -> float:
         """Fail the attempt if its deadline has passed; returns the time of the next check (implements WatchedCall).
@@ -404,7 +405,7 @@ class Attempts(ResponseSink):
         return CALL_ENDED
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
-        """Record that the call now waits for something else than an attempt: `kind`, a constant of `recent.phases`.
+        """Record that the call now waits for something other than an attempt: `kind`, a constant of `recent.phases`.
 
         `since` is the start of the wait, if it began before now.
         """
@@ -413,13 +414,13 @@ class Attempts(ResponseSink):
             self.trail = CallTrail()
         self.trail.begin(kind, self.context.clock() if since < 0 else since)
 
-    # Inside
+    # Internals
 
     def _is_bounded_by_caller(self) -> bool:
         """Whether the deadline was set by the caller or by a tier, not by the server's own timeout."""
         if self.extended_deadline < 0:
             return self.route.caller_deadline or self._has_used_start_timeout()
-        return self.route.caller_longest and self.extended_deadline >= self.started + self.route.longest
+        return self.route.caller_set_max_timeout and self.extended_deadline >= self.started + self.route.max_timeout
 
     def _has_used_start_timeout(self) -> bool:
         """Whether the caller or a tier set the deadline because the server's process took so long to start."""
@@ -503,9 +504,9 @@ class Attempts(ResponseSink):
         self.context.keep_task(task)
 
     async def _acquire_and_enter(self, credentials: CallCredentials, challenge: Challenge | None) -> None:
-        refused, owner = self._credential, self._owner
+        refused_credential, owner = self._credential, self._owner
         try:
-            self._credential = await credentials.acquire(owner.identity, self.deadline, refused, challenge)
+            self._credential = await credentials.acquire(owner.identity, self.deadline, refused_credential, challenge)
             self.pending = None
             self._enter_guard()
         except asyncio.CancelledError:

@@ -45,9 +45,9 @@ class BridgedCall(AttemptOwner):
         "_agent",
         "_bridge",
         "_control",
-        "_count",
         "_flushing",
         "_identity",
+        "_next_number",
         "_progress_token",
         "_relay",
         "attempts",
@@ -85,7 +85,8 @@ class BridgedCall(AttemptOwner):
         """Relay to the client of `_control`."""
         self._progress_token = b""
         """Progress token sent to the server; empty before the call was sent."""
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
+        """Number of the next question, which makes its key unique."""
         self._flushing = False
         """Whether `_flush` is scheduled."""
 
@@ -182,7 +183,7 @@ class BridgedCall(AttemptOwner):
             answer(url_elicitation.refuse(message, None if client is None else client.features))
             return
         self.attempts.idempotent = False  # a retry would ask the client the same question twice
-        self.questions[f"q{self._count()}"] = message, answer
+        self.questions[f"q{self._next_number()}"] = message, answer
         self._bridge.enforce_bounds()
         self._flush_soon()
 

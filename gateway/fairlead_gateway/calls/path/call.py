@@ -1,4 +1,4 @@
-"""A client's request to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
+"""Executes a client's request to a server, from its checks to the recorded answer.
 
 A `ToolCall` gets everything that the server sends during the call: progress, log messages, requests to the client, and
 the answer. It runs in callbacks; an asyncio task exists only while the client is asked something or a server's task
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class ToolCall(AttemptOwner):
-    """A client's request from its checks to the recorded answer; despite the name, not only of `tools/call`.
+    """A client's request from its checks to the recorded answer: a tool call, a prompt, a resource.
 
     `call` is the client's request with what the checks have set. `attempts` sends it to the server, except that a
     `BridgedCall` sends the requests of modern clients to legacy servers that may ask the client something. A
@@ -162,7 +162,7 @@ class ToolCall(AttemptOwner):
         except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs all but McpErrors
             self.give_up(error)
 
-    # For the cache
+    # Cache
 
     def _look_up(self, key: bytes) -> None:
         """Answer from the cache, or wait for the result of an equal call; otherwise mark this call's result for
@@ -223,7 +223,7 @@ class ToolCall(AttemptOwner):
             )
         self._modern = modern
         # most calls declare nothing: a look-up of the constant would cost as much as all other lines of this method
-        tasks = self._declaration != 0 and self._declaration in client_tasks.MAY_BECOME
+        tasks = self._declaration != 0 and self._declaration in client_tasks.TASK_DECLARATIONS
         client = self._peer or self.attempts.client
         outgoing = upstream_request(self.call, self.attempts, members, client, modern=modern, tasks=tasks)
         self._progress_token = outgoing.id
@@ -254,7 +254,7 @@ class ToolCall(AttemptOwner):
     def congested(self) -> bool:
         return self.exchange.congested
 
-    def when_writable(self, resume: round_trips.GoOn) -> None:
+    def when_writable(self, resume: Callable[[], None]) -> None:
         self.exchange.when_writable(resume)
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
@@ -278,17 +278,17 @@ class ToolCall(AttemptOwner):
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
         if route.shape is not None:
-            shown = reshape(self, route.shape, result, from_modern=from_modern)
-            if shown is None:
+            reshaped = reshape(self, route.shape, result, from_modern=from_modern)
+            if reshaped is None:
                 return
-            members = members if shown is result else None
-            result = shown
+            members = members if reshaped is result else None
+            result = reshaped
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
-        if outcome.mended and (
+        if outcome.repaired_defect and (
             route.shape is None or route.shape.selection is None
         ):  # a selected part may be incomplete
-            self.context.mended.log_once(route.server.key, route.name, outcome.mended)
+            self.context.mended_results.log_once(route.server.key, route.name, outcome.repaired_defect)
         if outcome.needs_input:
             input_required = Raw(round_trips.well_formed(outcome.result))
             round_trips.check_pages(input_required, self.call.capabilities())
@@ -309,19 +309,19 @@ class ToolCall(AttemptOwner):
         self._present(outcome)
 
     def _present(self, outcome: TranslatedResult) -> None:
-        """Answer with a result. Before that, store a result that is recorded, or is longer than `call.most_tokens`."""
-        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.most_tokens
+        """Answer with a result. A result that is recorded, or that has too many tokens, is stored first."""
+        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.call.max_result_tokens
         work = None
-        if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
+        if (max_tokens is not None or self.request.context_session is not None) and self.context.keeper is not None:
             work = self.context.keeper.prepare(self.exchange.identity, self.request, self.route, max_tokens, outcome)
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
             self.continue_after(work, partial(self._end_with_result, error_type), "keep a result")
 
-    def _end_with_result(self, error_type: str, shown: bytes | Raw) -> None:
+    def _end_with_result(self, error_type: str, client_result: bytes | Raw) -> None:
         # a method, because a function within `_present` would allocate a closure per call
-        self.end(error_type, result=shown)
+        self.end(error_type, result=client_result)
 
     def give_up(self, error: Exception) -> None:
         if isinstance(error, HandshakeRefused):
@@ -330,18 +330,18 @@ class ToolCall(AttemptOwner):
             error = self.route.shape.show_error(error)
         if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
-                error = client_tasks.under_client_id(error, self.route)
+                error = client_tasks.with_sealed_id(error, self.route)
             elif self.route.upstream.modern and server_tasks.requires_tasks(error):
-                waits = self._declaration == client_tasks.NOT_DECLARED and not self.request.modern
-                limited = waits or self._declaration == client_tasks.WITHHELD
+                gateway_waits = self._declaration == client_tasks.NOT_DECLARED and not self.request.modern
+                may_be_over_limit = gateway_waits or self._declaration == client_tasks.WITHHELD
                 refusal = None
-                if limited:
-                    refusal = self.context.tasks.over_limit_refusal(self.route, self.agent, waits=waits)
+                if may_be_over_limit:
+                    refusal = self.context.tasks.over_limit_refusal(self.route, self.agent, gateway_waits=gateway_waits)
                 if refusal is not None:
                     self.call.limit = client_tasks.LIMIT_NAME
                     self.refuse(refusal)
                     return
-                if waits:
+                if gateway_waits:
                     self._declaration = client_tasks.AWAITED
                     self._peer = self.attempts.client
                     self.attempts.client = None  # the tasks extension is modern, and modern requests have no sessions
@@ -448,17 +448,17 @@ class ToolCall(AttemptOwner):
         elif self._followed_key is not None:
             self.context.cache.unfollow(self._followed_key, self)
         bridged, self._bridged_call = self._bridged_call, None
-        gone = self.exchange.gone
+        client_is_gone = self.exchange.gone
         self.attempts.stop()
-        if gone:
+        if client_is_gone:
             self.end(CANCELLED)
         else:
-            what = "call" if self.route.tool is not None else "request"
-            self.refuse(Refusal(CANCELLED, f"The {what} was cancelled"))
+            kind = "call" if self.route.tool is not None else "request"
+            self.refuse(Refusal(CANCELLED, f"The {kind} was cancelled"))
         if bridged is not None:
             bridged.cancel()
 
-    # Inside
+    # Internals
 
     def continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
@@ -511,7 +511,7 @@ class ToolCall(AttemptOwner):
             peer = bridge.lease(features, person)
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, peer)
             call.attempts.extended_deadline = self.attempts.extended_deadline
-        self.call.level = requested_level(request) if request.meta.log_level else None
+        self.call.level = requested_level(request) if request.meta.has_log_level else None
         self.call.continued = request.continued
         relay = self.open_relay()
         self._bridged_call = call
@@ -576,8 +576,8 @@ class ToolCall(AttemptOwner):
         self.attempts.begin_again()
 
     def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:
-        """The result that names the server's new task, for the client. If the call did not declare tasks, the task is
-        cancelled, and NotMcp raised.
+        """The result for the client that names the server's new task. Cancels the task and raises NotMcp if the call
+        did not declare tasks.
         """
         if self._declaration == client_tasks.DECLARED:
             sealed = self.context.tasks.hand_over(self.exchange, self.route, outcome.result)
@@ -585,13 +585,15 @@ class ToolCall(AttemptOwner):
         task_wait.cancel_soon(self.context.tasks, self.route, outcome.result, self.identity)
         raise NotMcp("the server created a task although the call did not declare tasks")
 
-    def _wait_for(self, created: Raw) -> None:
-        """Wait for the end of a server's task, and answer the legacy client with the task's result."""
+    def _wait_for(self, first_answer: Raw) -> None:
+        """Wait for the end of the server's task that `first_answer` names, and answer the legacy client with the task's
+        result.
+        """
         relay = self.open_relay()
         notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
-        task = task_wait.ServerTask.of(self.route, created, features, self.identity)
+        task = task_wait.ServerTask.of(self.route, first_answer, features, self.identity)
         tasks, deadline = self.context.tasks, self.attempts.deadline
         wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, on_questions=self._unshare)
-        self.continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
+        self.continue_after(wait.outcome(first_answer), partial(self.finish, from_modern=True), "wait for a task")

@@ -1,9 +1,8 @@
-"""A client's request to a server, the checks of the request, and what is sent to the server; `calls.path.call` executes
-it.
+"""A client's request to a server: its data, its checks, and the translation into the upstream request.
 
 The checks run in the order of the table in docs/reference/calls.md. Each check, called a stage, returns a refusal, or
 None if the call may proceed. `upstream_request` then translates the request to the server's era and names, and sets
-trace context, progress token, `requestState` and capabilities.
+trace context, progress token, `requestState` and capabilities. `calls.path.call` executes the request.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route, smaller
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited
-from fairlead_gateway.tracing.trace import TRACEPARENT, carry
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease, LimitRefusal
+from fairlead_gateway.tracing.trace import TRACEPARENT, pass_on
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
 from fairlead_mcp import eras, jsonrpc
@@ -60,22 +59,22 @@ class ClientCall:
         "cache_key",
         "context",
         "continued",
-        "denied",
+        "denying_rules",
         "dialogs",
         "exchange",
         "features",
+        "has_awaited_sign_in",
         "lease",
         "level",
         "limit",
-        "most_tokens",
+        "max_result_tokens",
         "param_lines",
+        "part_is_selected",
         "refusal",
         "repeats",
         "request",
         "rounds",
         "route",
-        "selected",
-        "waited",
     )
 
     def __init__(
@@ -96,12 +95,13 @@ class ClientCall:
         """`Mcp-Param-*` headers, as lines of an HTTP head."""
         self.lease: Lease = NO_LEASE
         """Quotas that count the call as running until it ends."""
-        self.most_tokens: int | None = None
+        self.max_result_tokens: int | None = None
         """Limit on the tokens of the result; None for no limit."""
         self.cache_key: bytes | None = None
         """Cache key of the result; None if it is neither taken from the cache nor stored there."""
         self.features: bytes | None = None
-        """Capabilities of a modern client, read before a legacy server's request is made of the params; else None."""
+        """Capabilities of a modern client, read before its params are translated for a legacy server; otherwise None.
+        """
         self.level: str | None = None
         """Lowest severity of log messages that the client asked for; None for no log messages."""
         self.continued = False
@@ -114,14 +114,14 @@ class ClientCall:
         """
         self.dialogs = 0
         """How often a modern client was asked to open pages before it repeated the call."""
-        self.selected = False
+        self.part_is_selected = False
         """Whether the part of the result that clients get has been selected already (`CallShape.selection`)."""
-        self.waited = False
+        self.has_awaited_sign_in = False
         """Whether the call has waited for its user to sign in."""
         self.refusal = ""
         """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
-        self.denied = ""
-        """Name of the policy that forbids the arguments; empty if none does."""
+        self.denying_rules = ""
+        """Names of the policy rules that forbid the arguments; empty if none does."""
         self.limit = ""
         """Name of the limit on calls that refused the call; empty if none did."""
 
@@ -143,28 +143,28 @@ class ClientCall:
     def own_session(self) -> bytes | None:
         """Id of the client's session, if its signature was verified; an unverified id may belong to another client."""
         request = self.request
-        return request.session if request.opened is not None else None
+        return request.session if request.legacy_session is not None else None
 
     def capabilities(self) -> bytes | None:
         """Client capabilities as normalized raw JSON, or None."""
         request = self.request
         if request.modern:
             return features_of(request) if self.features is None else self.features
-        peer = None if request.opened is None else request.opened.peer
+        peer = None if request.legacy_session is None else request.legacy_session.peer
         return None if peer is None else peer.features
 
     def choose_session(self) -> None:
         """Set the client whose own session with the server is used, and the level of log messages that it gets."""
         request = self.request
         if request.modern:
-            self.level = requested_level(request) if request.meta.log_level else None
+            self.level = requested_level(request) if request.meta.has_log_level else None
         else:
             self.level = None if request.session is None else self.context.levels.get(request.session)
-            opened = request.opened
-            if opened is not None:
-                self.attempts.client = opened.peer
+            legacy_session = request.legacy_session
+            if legacy_session is not None:
+                self.attempts.client = legacy_session.peer
         if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
-            if request.session is None or request.opened is None:
+            if request.session is None or request.legacy_session is None:
                 raise RpcError(
                     jsonrpc.METHOD_NOT_FOUND,
                     "Subscriptions to resources need a session: open one with initialize",
@@ -176,9 +176,9 @@ class ClientCall:
 
 
 class CallControl(Protocol):
-    """Operations of a call for the steps that interrupt it: to ask its user, to select a part of its result, to answer.
+    """Operations of a `ToolCall` for the steps that interrupt it: to ask its user, or to select a part of its result.
 
-    `ToolCall` executes it. Calls without such a step never go through this Protocol, which is slow in compiled code.
+    Calls without such a step never use this Protocol, which is slow in compiled code.
     """
 
     call: ClientCall
@@ -250,60 +250,62 @@ def check_arguments(call: ClientCall) -> Refusal | None:
     check, request, shape = call.route.check, call.request, call.route.shape
     if check is None and shape is None:
         return None
-    given = request.params.get("arguments")
-    if given is None and request.continued:
+    arguments = request.params.get("arguments")
+    if arguments is None and request.continued:
         return None
     if check is not None:
-        checker = check.of_arguments
-        wrong = check.arguments(given) if checker is None else checker.argument_errors(given)
-        if wrong is not None:
-            return refusals.invalid_arguments(wrong)
-    return None if shape is None else _translate_arguments(call, shape, given)
+        checker = check.arguments_checker
+        errors = check.arguments(arguments) if checker is None else checker.argument_errors(arguments)
+        if errors is not None:
+            return refusals.invalid_arguments(errors)
+    return None if shape is None else _translate_arguments(call, shape, arguments)
 
 
-def _translate_arguments(call: ClientCall, shape: CallShape, given: Raw | None) -> Refusal | None:
-    """Replace the arguments by the server's. Policies, cache and audit log read these too."""
+def _translate_arguments(call: ClientCall, shape: CallShape, client_arguments: Raw | None) -> Refusal | None:
+    """Replace the client's arguments by those for the server, which policies, cache and audit log read too."""
     request = call.request
-    if shape.lacking is not None:
-        why = f"the gateway does not have the secret value of the argument '{shape.lacking}' of {call.route.name}"
-        return Refusal(CONNECTION_LOST, why)
+    if shape.missing_secret is not None:
+        message = (
+            f"the gateway does not have the secret value of the argument '{shape.missing_secret}' of {call.route.name}"
+        )
+        return Refusal(CONNECTION_LOST, message)
     try:
-        arguments = shape.to_server(given)
+        server_arguments = shape.to_server(client_arguments)
     except MisnamedArgument as error:
         return refusals.invalid_arguments(str(error))
     except jsonrpc.UNREADABLE:
         return refusals.invalid_arguments("the arguments are not a JSON object")
-    request.client_arguments = Raw(b"{}") if given is None else given
-    request.params = {**request.params, "arguments": arguments}
+    request.client_arguments = Raw(b"{}") if client_arguments is None else client_arguments
+    request.params = {**request.params, "arguments": server_arguments}
     if shape.param_headers:
-        call.param_lines = param_headers.lines(arguments, shape.param_headers)
+        call.param_lines = param_headers.lines(server_arguments, shape.param_headers)
     return None
 
 
 def check_constraint(call: ClientCall) -> Refusal | None:
     """Refuse arguments that a policy does not allow."""
-    bound = call.route.constraint
-    if bound is None:
+    constraint = call.route.constraint
+    if constraint is None:
         return None
-    refusal = bound.refusal(call.request.params.get("arguments"))
+    refusal = constraint.refusal(call.request.params.get("arguments"))
     if refusal is not None:
-        call.denied = bound.rule_names
+        call.denying_rules = constraint.rule_names
     return refusal
 
 
 def set_result_limit(call: ClientCall) -> Refusal | None:
     """Set the limit on the result's tokens: the smallest that the tool, the policies or the request set."""
     request, route = call.request, call.route
-    bound = route.result_tokens if route.quota is None else route.most_tokens
-    header, limit = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
-    if header is not None or limit is not None or request.result_tokens is not None:
+    max_tokens = route.result_tokens if route.quota is None else route.max_result_tokens
+    header, requested_tokens = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
+    if header is not None or requested_tokens is not None or request.result_tokens is not None:
         if header is not None:
-            limit = smaller(limit, tokens_in(header.decode("latin-1")) or 0)
-        if limit == 0:
-            bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
-            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
-        bound = smaller(bound, smaller(limit, request.result_tokens))
-    call.most_tokens = request.default_tokens if bound is None else bound
+            requested_tokens = smaller(requested_tokens, tokens_in(header.decode("latin-1")) or 0)
+        if requested_tokens == 0:
+            value_range = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {value_range}")
+        max_tokens = smaller(max_tokens, smaller(requested_tokens, request.result_tokens))
+    call.max_result_tokens = request.default_tokens if max_tokens is None else max_tokens
     return None
 
 
@@ -323,7 +325,7 @@ def check_limits(call: ClientCall) -> Refusal | None:
     if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
         return None
     admission = limiter.admit(call.agent, route.quota, route.id, route.caps)
-    if isinstance(admission, Limited):
+    if isinstance(admission, LimitRefusal):
         call.limit = admission.scope
         return refusals.limit_refusal(admission.message, admission.retry_after)
     call.lease = admission
@@ -374,9 +376,9 @@ def upstream_request(
 ) -> UpstreamRequest:
     """The upstream request of a call, for a modern or a legacy server.
 
-    `attempts` will send the request: the attempts of the call, or of its `BridgedCall`. `members` are the params, and
-    are changed. `client` is the client whose own session with the server is used, if any. `tasks` tells that the client
-    or the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
+    `attempts` will send the request: the attempts of the call, or of its `BridgedCall`. `members` are the params, which
+    this function modifies. `client` is the client whose own session with the server is used, if any. `tasks` tells that
+    the client or the gateway declares the tasks extension, so that the answer may be a task (SEP-2663).
 
     Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
     object.
@@ -389,35 +391,37 @@ def upstream_request(
         tag = route.task.pod  # requests about a task have no `requestState` that could name the pod
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
-        members, lines = carry(members, headers)
+        members, lines = pass_on(members, headers)
     if VIA in headers:
         lines += make_via_line(headers[VIA])
     if route.shape is not None:
         members = route.shape.add_secrets(members)
     if route.name_raw is not None:
         members[route.member] = route.name_raw
-    ident = route.upstream.next_id()
+    request_id = route.upstream.next_id()
     if request.token is None and request.modern == modern:
         params = jsonrpc.encode(members)
     else:
-        declared = _declare(call, client, tasks=tasks) if modern and not request.modern else None
-        params = translate.params(members, declared, request.token, ident, from_modern=request.modern, to_modern=modern)
+        meta_members = _declare(call, client, tasks=tasks) if modern and not request.modern else None
+        params = translate.params(
+            members, meta_members, request.token, request_id, from_modern=request.modern, to_modern=modern
+        )
     deadline = attempts.deadline if request.token is None else attempts.watch_deadline()
-    made = UpstreamRequest(ident, request.method, params, deadline, route.max_bytes)
-    made.name_lines = route.name_lines + call.param_lines if call.param_lines else route.name_lines
-    made.header_lines = lines
-    made.counter = call.exchange
-    made.client = None if tasks else client
-    made.session = call.own_session
-    made.level = None if modern else call.level
-    made.affinity_tag = tag
+    outgoing = UpstreamRequest(request_id, request.method, params, deadline, route.max_bytes)
+    outgoing.name_lines = route.name_lines + call.param_lines if call.param_lines else route.name_lines
+    outgoing.header_lines = lines
+    outgoing.counter = call.exchange
+    outgoing.client = None if tasks else client
+    outgoing.session = call.own_session
+    outgoing.level = None if modern else call.level
+    outgoing.affinity_tag = tag
     # a legacy server may send requests to the client during the call
-    asks = client is not None and not modern
-    made.listens = request.token is not None or call.level is not None or asks or tasks
-    made.gated = route.requires != ()
-    made.tasks = tasks
-    made.idempotent = route.idempotent and not call.continued and not tasks
-    return made
+    may_ask_client = client is not None and not modern
+    outgoing.listens = request.token is not None or call.level is not None or may_ask_client or tasks
+    outgoing.needs_declaring_session = route.requires != ()
+    outgoing.tasks = tasks
+    outgoing.idempotent = route.idempotent and not call.continued and not tasks
+    return outgoing
 
 
 def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | None]:
@@ -428,7 +432,8 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
     request, tag = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
-    if request.modern or call.rounds:  # a legacy client was given no `requestState`: a member of its own has no tag
+    # a legacy client gets no `requestState`, so one that it sends has no tag of the gateway
+    if request.modern or call.rounds:
         members, tag = affinity.remove_tag(members)
     return members, tag
 
@@ -438,9 +443,9 @@ def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> Raw
     gateway adds, and its log level.
     """
     capabilities = _capabilities(call.request, None if client is None else client.features, tasks=tasks)
-    declared = eras.meta_members(call.context.client, capabilities or b"{}")
-    declared[eras.META_LOG_LEVEL] = Raw(b'"%b"' % (call.level or DEFAULT_LEVEL).encode())
-    return declared
+    meta_members = eras.meta_members(call.context.client, capabilities or b"{}")
+    meta_members[eras.META_LOG_LEVEL] = Raw(b'"%b"' % (call.level or DEFAULT_LEVEL).encode())
+    return meta_members
 
 
 def _capabilities(request: McpRequest, features: bytes | None, *, tasks: bool) -> bytes | None:

@@ -113,15 +113,15 @@ class CallContext:
             tasks = ClientTasks(TaskIds(), OpenTasks(0, clock), metrics, client, clock)
         self.tasks = tasks
         self.keeper = services.keeper
-        self.mended = MendedResults()
-        self.watched = WatchedCalls(clock)
+        self.mended_results = MendedResults()
+        self.watched_calls = WatchedCalls(clock)
         """Calls whose deadlines are extended by progress."""
         self.recent = services.recent
         self._end_upstream_session = services.end_upstream_session
         self.calls: set[OpenCall] = set()
         """Requests of clients that are not answered yet."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._quiet: asyncio.Event | None = None
+        self._idle_event: asyncio.Event | None = None
         """Set when the last call ends; None before `wait_until_idle` first waits for that."""
 
     def begin(self, call: OpenCall) -> None:
@@ -131,8 +131,8 @@ class CallContext:
     def end(self, call: OpenCall) -> None:
         self.calls.discard(call)
         self.metrics.in_flight -= 1
-        if self._quiet is not None and not self.calls:
-            self._quiet.set()
+        if self._idle_event is not None and not self.calls:
+            self._idle_event.set()
 
     def keep_task(self, task: asyncio.Task[None]) -> None:
         """Keep a reference to an asyncio task until it is done."""
@@ -159,5 +159,5 @@ class CallContext:
     async def wait_until_idle(self) -> None:
         """Return when no call is in progress."""
         while self.calls:
-            self._quiet = asyncio.Event()
-            await self._quiet.wait()
+            self._idle_event = asyncio.Event()
+            await self._idle_event.wait()

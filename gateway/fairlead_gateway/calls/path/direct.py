@@ -21,7 +21,7 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, READ_RESULT
 from fairlead_gateway.core.request import Exchange, Headers, McpRequest, agent_name, agent_of
 from fairlead_gateway.core.route import Route
-from fairlead_gateway.limits.buffers import AnswerBuffers, ArrivingAnswer, Holding
+from fairlead_gateway.limits.buffers import AnswerBuffers, ArrivingAnswer, HeldResponses
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
@@ -64,15 +64,15 @@ class Origin:
 class _CapturingExchange(Exchange):
     """Exchange that stores the result, and drops progress and all other messages to the client."""
 
-    __slots__ = ("_address", "_arrival", "_buffers", "_holding", "answered_at", "result")
+    __slots__ = ("_address", "_arrival", "_buffers", "_held_responses", "answered_at", "result")
 
     def __init__(
-        self, origin: Origin, tier: str | None, buffers: AnswerBuffers, holding: Holding | None = None
+        self, origin: Origin, tier: str | None, buffers: AnswerBuffers, held_responses: HeldResponses | None = None
     ) -> None:
         super().__init__(origin.headers, origin.identity, tier)
         self._buffers = buffers
         self._address = origin.address
-        self._holding = holding
+        self._held_responses = held_responses
         self._arrival: ArrivingAnswer | None = None
         """The server's response that arrived last; None for small responses."""
         self.result = b""
@@ -86,7 +86,7 @@ class _CapturingExchange(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Always False: who waits for the answer ends the call by cancelling its asyncio task."""
+        """Always False: the caller ends the call by cancelling the asyncio task that awaits it."""
         return False
 
     @property
@@ -112,9 +112,9 @@ class _CapturingExchange(Exchange):
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         self.answered_at = time.monotonic()
-        if self._arrival is not None:  # it is read to its end only after this, and would count twice
+        if self._arrival is not None:  # read to its end only after this: without `hand_over` it would count twice
             self._arrival.hand_over()
-        self.result = _count_bytes(result, self._holding)
+        self.result = _count_bytes(result, self._held_responses)
 
 
 class DirectCall(NamedTuple):
@@ -168,50 +168,52 @@ class Caller:
         self._own_tools = own_tools
         self._buffers = AnswerBuffers() if buffers is None else buffers
 
-    def holding(self, origin: Origin) -> Holding:
-        """Counter of the bytes in the results of one REST request, to be held until the response is written."""
-        return self._buffers.holding(agent_name(origin.identity, origin.address))
+    def hold_responses(self, origin: Origin) -> HeldResponses:
+        """Counter of the bytes in the results of one REST request; a context that ends when the response is written."""
+        return self._buffers.hold_responses(agent_name(origin.identity, origin.address))
 
     def start(
-        self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None
+        self, origin: Origin, view: View, call: DirectCall, held_responses: HeldResponses | None = None
     ) -> StartedCall | UnknownToolAnswer:
-        """Start a call of a tool that `view` shows, on behalf of `origin`. Who starts a call either waits for its
-        result or cancels it.
+        """Start a call of a tool that `view` shows, on behalf of `origin`. Its result has to be awaited, or the call
+        cancelled.
         """
         request = self._request(call)
-        return self._start(origin, view, call, holding, request, self._dispatcher.resolve(view, request))
+        return self._start(origin, view, call, held_responses, request, self._dispatcher.resolve(view, request))
 
     async def call(
-        self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None
+        self, origin: Origin, view: View, call: DirectCall, held_responses: HeldResponses | None = None
     ) -> Raw | UnknownToolAnswer:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`.
 
         Returns the raw result in the form of 2025-11-25, but with structured content of any type; a refusal is a result
-        too. `holding` counts the result's bytes; a result that exceeds the limit of `holding` is replaced by a refusal.
+        too. `held_responses` counts the result's bytes; a result for which it has no room is replaced by a refusal.
         Raises only CancelledError.
         """
         request = self._request(call)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection) and call.name == READ_RESULT:
             exchange = self._exchange(origin, view)
-            return Raw(_count_bytes(await self._own_tools.answer(exchange, request, call.name, view.tier), holding))
-        started = self._start(origin, view, call, holding, request, route)
+            return Raw(
+                _count_bytes(await self._own_tools.answer(exchange, request, call.name, view.tier), held_responses)
+            )
+        started = self._start(origin, view, call, held_responses, request, route)
         return started if isinstance(started, UnknownToolAnswer) else Raw(await started.result())
 
     async def answer(
-        self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
+        self, origin: Origin, view: View, name: str, arguments: bytes, *, held_responses: HeldResponses | None = None
     ) -> Raw:
         """Call one of the gateway's own tools, except `execute_tool`. Returns a result like `call`."""
-        captured = self._exchange(origin, view)
-        result = await self._own_tools.answer(captured, _request(name, arguments), name, view.tier)
-        return Raw(_count_bytes(result, holding))
+        exchange = self._exchange(origin, view)
+        result = await self._own_tools.answer(exchange, _request(name, arguments), name, view.tier)
+        return Raw(_count_bytes(result, held_responses))
 
     def _request(self, call: DirectCall) -> McpRequest:
         if call.recording is not None:
             self._dispatcher.context.metrics.count_meta_call(EXECUTE_TOOL)
         request = _request(call.name, call.arguments)
         request.result_tokens = call.result_tokens
-        request.recording = call.recording
+        request.context_session = call.recording
         request.any_structured = True
         return request
 
@@ -220,23 +222,23 @@ class Caller:
         origin: Origin,
         view: View,
         call: DirectCall,
-        holding: Holding | None,
+        held_responses: HeldResponses | None,
         request: McpRequest,
         route: Route | Rejection,
     ) -> StartedCall | UnknownToolAnswer:
-        started_at, exchange = time.monotonic(), self._exchange(origin, view, holding)
+        started_at, exchange = time.monotonic(), self._exchange(origin, view, held_responses)
         if isinstance(route, Rejection):
             self._dispatcher.record_unresolved(exchange, request, route)
             return UnknownToolAnswer(route.message)
         if call.timeout is not None:
             route = route.with_time_limit(call.timeout)
         if call.retries is not None:
-            allowed = route.server.catalog.limits.retries
-            route = route.with_retries(call.retries if allowed is None else min(call.retries, allowed))
+            catalog_retries = route.server.catalog.limits.retries
+            route = route.with_retries(call.retries if catalog_retries is None else min(call.retries, catalog_retries))
         return StartedCall(self._dispatcher, exchange, self._dispatcher.start(exchange, route, request), started_at)
 
-    def _exchange(self, origin: Origin, view: View, holding: Holding | None = None) -> _CapturingExchange:
-        return _CapturingExchange(origin, view.tier, self._buffers, holding)
+    def _exchange(self, origin: Origin, view: View, held_responses: HeldResponses | None = None) -> _CapturingExchange:
+        return _CapturingExchange(origin, view.tier, self._buffers, held_responses)
 
     def record_unknown(
         self, origin: Origin, name: str, arguments: bytes, denied_tool: tuple[ServerKey, str, str] | None
@@ -256,13 +258,13 @@ class Caller:
         route = view.routes.get(name)
         if route is not None:
             route.recorder.record(0, INVALID_ARGUMENTS)
-            captured = _CapturingExchange(origin, view.tier, self._buffers)
-            self._dispatcher.record_unreadable(captured, route, INVALID_ARGUMENTS)
+            exchange = _CapturingExchange(origin, view.tier, self._buffers)
+            self._dispatcher.record_unreadable(exchange, route, INVALID_ARGUMENTS)
 
 
-def _count_bytes(result: bytes | Raw, holding: Holding | None) -> bytes:
-    """A copy of the result, whose bytes `holding` counts; a refusal if the bytes exceed the limit of `holding`."""
-    if holding is not None and not holding.keep(len(result)):
+def _count_bytes(result: bytes | Raw, held_responses: HeldResponses | None) -> bytes:
+    """A copy of the result, whose bytes `held_responses` counts; a refusal if it has no room for them."""
+    if held_responses is not None and not held_responses.add(len(result)):
         return refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM))
     return bytes(result)
 

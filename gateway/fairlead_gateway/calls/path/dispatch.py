@@ -64,14 +64,14 @@ class Dispatcher:
                 # the message suggests no similar name: the search would compare all names
                 return invalid_params(request, f"Unknown tool: {name}")
             now = self.context.clock()
-            identified = view.find_by_id(name, now) or view.find_for_app(name, now)
-            if isinstance(identified, Route):
-                return identified
-            if identified is not None:
-                return invalid_params(request, identified)
-            denied = view.why_denied(name)
-            if denied is not None:
-                return invalid_params(request, refusals.not_allowed(name, denied))
+            route_or_message = view.find_by_id(name, now) or view.find_for_app(name, now)
+            if isinstance(route_or_message, Route):
+                return route_or_message
+            if route_or_message is not None:
+                return invalid_params(request, route_or_message)
+            denial_reason = view.why_denied(name)
+            if denial_reason is not None:
+                return invalid_params(request, refusals.not_allowed(name, denial_reason))
             return invalid_params(request, unknown_tool(name, view.find_renamed(name) or view.nearest(name)))
         return route
 
@@ -96,9 +96,9 @@ class Dispatcher:
             audited_call = AuditedCall(method, tool, request.params, code, server)
             context.auditor.record_denial(exchange, audited_call, reason[:MAX_REASON])
         if context.recent is not None:
-            why = CallRefusal.cut(rejection.message, reason if denied_tool else "", hidden=True)
+            refusal = CallRefusal.cut(rejection.message, reason if denied_tool else "", hidden=True)
             call = AuditedCall(method, name, request.params, code, server)
-            remember_other(context.recent, exchange, call, now, why, audited=context.auditor is not None)
+            remember_other(context.recent, exchange, call, now, refusal, audited=context.auditor is not None)
 
     def record_unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
         """Record a call that was not made because its arguments cannot be parsed."""

@@ -44,10 +44,10 @@ def inner_call(recorder: ContextRecorder, identity: Identity, request: McpReques
     arguments = NO_ARGUMENTS if bytes(execution.arguments) == b"null" else execution.arguments
     params = {**request.params, "name": Raw(jsonrpc.encode(execution.name)), "arguments": arguments}
     inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta, request.token)
-    inner.opened = request.opened
+    inner.legacy_session = request.legacy_session
     inner.default_tokens = request.default_tokens
     try:
-        inner.recording = recorder.session(identity, execution.session_id)
+        inner.context_session = recorder.session(identity, execution.session_id)
     except BadSession as error:
         raise BadExecution(str(error)) from error
     return inner

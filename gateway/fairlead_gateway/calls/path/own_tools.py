@@ -29,28 +29,30 @@ class OwnToolCalls:
 
         `tier` is the latency tier that the client named, or None.
         """
-        began = time.monotonic()
+        started_at = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))
         self._context.metrics.count_meta_call(name)
         result = await self._tools.answer(name, exchange.identity, tier, request.params.get("arguments", NO_ARGUMENTS))
-        self._audit(exchange, request, name, code_of(result), began, len(result))
+        self._audit(exchange, request, name, code_of(result), started_at, len(result))
         return result
 
-    async def read_kept_result(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
+    async def read_stored_result(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
         """Raw result of `resources/read` for a stored result; None if the client has none under that URI."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))
         contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)
         if contents is not None:
-            self._audit(exchange, request, READ_RESULT, "", began, len(contents))
+            self._audit(exchange, request, READ_RESULT, "", started_at, len(contents))
         return contents
 
-    def _audit(self, exchange: Exchange, request: McpRequest, name: str, outcome: str, began: float, size: int) -> None:
+    def _audit(
+        self, exchange: Exchange, request: McpRequest, name: str, outcome: str, started_at: float, size: int
+    ) -> None:
         auditor, recent = self._context.auditor, self._context.recent
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started_at
         call = AuditedCall(request.method, name, request.params, outcome, seconds=seconds, size=size)
         if recent is not None:
-            audited = auditor is not None and auditor.every
+            audited = auditor is not None and auditor.records_all
             remember_other(recent, exchange, call, self._context.clock(), audited=audited)
         if auditor is not None:
             auditor.record_call(exchange, call)

@@ -2,7 +2,7 @@
 
 | client | answer |
 |---|---|
-| of 2026-07-28 with `elicitation.url` | `input_required`, with a state that has the client repeat the call |
+| of 2026-07-28 with `elicitation.url` | `input_required`, with a `requestState` for the repetition of the call |
 | of 2025-11-25 with `elicitation.url` | the error -32042 |
 | other clients, and requests of methods without either form | a refusal whose text has the link |
 
@@ -30,10 +30,11 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.url_elicitation import URL_ELICITATION_REQUIRED, UrlElicitation
 from fairlead_tools.refusal import CANCELLED, Refusal
 
-_HOLD_SECONDS: Final = 45.0
-_HELD_SHARE: Final = 0.75
+_MAX_HOLD_SECONDS: Final = 45.0
+_HOLD_SHARE: Final = 0.75
+"""Maximum share of a call's timeout for which a repeated call waits."""
 MAX_DIALOGS: Final = 3
-"""How often a modern client is asked for one call. SDKs give up on a call after about ten times."""
+"""Maximum number of times that a modern client is asked during one call. SDKs give up after about ten."""
 DECLINED: Final = Refusal(CANCELLED, "The page that the call needs was not opened: the call was not made")
 
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -63,8 +64,8 @@ def opens_pages(call: ClientCall) -> bool:
 
 
 def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], error_type: str = "") -> None:
-    """Answer the call with pages to open. The client must be one for which `opens_pages` is True. `error_type` is the
-    error code that is recorded if the gateway asks, and not the server.
+    """Answer the call with pages to open, to a client for which `opens_pages` is True. `error_type` is the error code
+    to record if the gateway asks, not the server.
     """
     call = control.call
     request, route = call.request, call.route
@@ -81,8 +82,8 @@ def ask_by_answer(control: CallControl, pages: Sequence[UrlElicitation], error_t
 
 
 def take_repeat(call: ClientCall) -> Refusal | None:
-    """If a request repeats a call after `ask_by_answer`, restore the state of that call. Returns a refusal if the user
-    declined to open a page. Raises RpcError (-32602) if the state belongs to another call.
+    """If a request repeats a call after `ask_by_answer`, restore the state of the first call. Returns a refusal if the
+    user declined to open a page. Raises RpcError (-32602) if the state belongs to another call.
     """
     request, route = call.request, call.route
     if not request.modern:
@@ -108,7 +109,7 @@ def hold_seconds(call: ClientCall) -> float:
     """Seconds for which a repeated call waits for its user: a part of the call's time, and less than the minute after
     which many clients give up.
     """
-    return min(_HOLD_SECONDS, call.route.timeout * _HELD_SHARE)
+    return min(_MAX_HOLD_SECONDS, call.route.timeout * _HOLD_SHARE)
 
 
 def new_elicitation_id() -> str:

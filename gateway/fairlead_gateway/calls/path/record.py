@@ -14,7 +14,7 @@ from fairlead_gateway.calls.path.client_call import ClientCall
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
 from fairlead_gateway.recent.phases import NEVER, CallPhase
-from fairlead_gateway.recent.ring import PHASE_BYTES, PLAIN_LETTERS, WIDEST, RecentCalls
+from fairlead_gateway.recent.ring import MAX_CHARACTER_BYTES, PHASE_BYTES, PLAIN_CHARACTERS, RecentCalls
 from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT, trace_id
 
@@ -28,26 +28,26 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
     """Record a request that was answered with `body`. An empty `error_type` is a success."""
     attempts, exchange, route, context = call.attempts, call.exchange, call.route, call.context
     metrics, tier = context.metrics, exchange.tier
-    ended = context.clock()
-    seconds = ended - attempts.started
-    took_ns = int(seconds * 1e9)
-    route.recorder.record(took_ns, error_type)
+    ended_at = context.clock()
+    seconds = ended_at - attempts.started
+    duration_ns = int(seconds * 1e9)
+    route.recorder.record(duration_ns, error_type)
     if route.tool is not None:
-        metrics.count_wait(tier, took_ns)
+        metrics.count_wait(tier, duration_ns)
     span = None if attempts.span is None else attempts.span.ids
     if span is not None:
-        route.recorder.exemplify(took_ns, error_type, span.trace_id, span.span_id)
+        route.recorder.set_exemplar(duration_ns, error_type, span.trace_id, span.span_id)
         if route.tool is not None:
-            metrics.exemplify_wait(tier, took_ns, span.trace_id, span.span_id)
+            metrics.set_wait_exemplar(tier, duration_ns, span.trace_id, span.span_id)
     if call.limit:
-        metrics.limit(call.limit)
+        metrics.count_limit(call.limit)
     auditor, recent = context.auditor, context.recent
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    audited = auditor is not None and (auditor.every or call.limit != "" or call.denied != "")
+    audited = auditor is not None and (auditor.records_all or call.limit != "" or call.denying_rules != "")
     if auditor is not None and audited:
         auditor.record_call(exchange, _audit_line(call, error_type, seconds, size, span))
     if recent is not None:
-        _remember(recent, call, error_type, ended, size, audited=audited)
+        _remember(recent, call, error_type, ended_at, size, audited=audited)
 
 
 def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> None:
@@ -73,43 +73,45 @@ def _audit_line(call: ClientCall, outcome: str, seconds: float, size: int, span:
         seconds,
         size,
         call.limit,
-        call.denied,
+        call.denying_rules,
         span,
     )
 
 
-def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float, size: int, *, audited: bool) -> None:
+def _remember(
+    recent: RecentCalls, call: ClientCall, outcome: str, ended_at: float, size: int, *, audited: bool
+) -> None:
     """Add a completed request to the ring of recent calls.
 
-    `ended` is in seconds of `CallContext.clock`, `size` the bytes of the answer. `audited` tells whether the audit log
-    has the request too; only then are its arguments stored.
+    `ended_at` is in seconds of `CallContext.clock`, `size` the bytes of the answer. `audited` tells whether the audit
+    log has the request too; only then are its arguments stored.
     """
     attempts, exchange, request, route = call.attempts, call.exchange, call.request, call.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
     arguments, recorded_arguments, trace, span = request.params.get("arguments"), None, "", attempts.span
     refusal: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
-    characters, extra_bytes = len(name) + len(address) + caller.letters, 0
-    if characters > PLAIN_LETTERS:
+    characters, extra_bytes = len(name) + len(address) + caller.characters, 0
+    if characters > PLAIN_CHARACTERS:
         name, address = name[:MAX_NAME], address[:MAX_ADDRESS]
-        extra_bytes = WIDEST * (len(name) + len(address) + caller.letters)
+        extra_bytes = MAX_CHARACTER_BYTES * (len(name) + len(address) + caller.characters)
     if span is not None:
         trace = "" if span.ids is None else span.ids.trace_id
-    elif request.meta.traced or TRACEPARENT in exchange.headers:
+    elif request.meta.has_traceparent or TRACEPARENT in exchange.headers:
         trace = trace_id(exchange.headers.get(TRACEPARENT, b""), request.params.get("_meta"))
     if attempts.trail is not None:
-        attempts.trail.end(ended)
+        attempts.trail.end(ended_at)
         trail = (*attempts.trail.phases,)
         extra_bytes += PHASE_BYTES * len(trail)
     if audited:
         recorded_arguments = recent.arguments(arguments)
         extra_bytes += 0 if recorded_arguments is None else len(recorded_arguments)
-    if outcome and (call.refusal or call.denied or call.limit):
-        refusal = CallRefusal.cut(call.refusal, call.denied, call.limit)
+    if outcome and (call.refusal or call.denying_rules or call.limit):
+        refusal = CallRefusal.cut(call.refusal, call.denying_rules, call.limit)
         extra_bytes += refusal.weight
-    packed = (
+    entry = (
         attempts.started,
-        ended,
+        ended_at,
         attempts.sent_at,
         attempts.answered_at,
         request.method,
@@ -127,16 +129,16 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
         trail,
     )
     if extra_bytes:
-        recent.put_large(packed, extra_bytes)
+        recent.put_large(entry, extra_bytes)
     else:
-        recent.put(packed)
+        recent.put(entry)
 
 
 def remember_other(
     recent: RecentCalls,
     exchange: Exchange,
     call: AuditedCall,
-    ended: float,
+    ended_at: float,
     refusal: CallRefusal | None = None,
     *,
     audited: bool,
@@ -144,16 +146,16 @@ def remember_other(
     """Add a request that was not sent to a server to the ring of recent calls: a call of one of the gateway's own
     tools, or of an unknown name.
 
-    `ended` is in seconds of `CallContext.clock`. `audited` tells whether the audit log has the request too; only then
-    are its arguments stored.
+    `ended_at` is in seconds of `CallContext.clock`. `audited` tells whether the audit log has the request too; only
+    then are its arguments stored.
     """
     name, address, caller = call.tool[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = call.params.get("arguments")
     recorded_arguments = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
-            ended - call.seconds,
-            ended,
+            ended_at - call.seconds,
+            ended_at,
             NEVER,
             NEVER,
             call.method,
@@ -170,7 +172,7 @@ def remember_other(
             refusal,
             (),
         ),
-        WIDEST * (len(name) + len(address) + caller.letters)
+        MAX_CHARACTER_BYTES * (len(name) + len(address) + caller.characters)
         + (0 if recorded_arguments is None else len(recorded_arguments))
         + (0 if refusal is None else refusal.weight),
     )

@@ -1,6 +1,4 @@
-"""Reshapes the result of a call for clients: errors use the clients' argument names, and only the selected part is
-kept.
-"""
+"""Reshapes results for clients: errors use the clients' argument names, and only the selected part remains."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ def reshape(control: CallControl, shape: CallShape, result: Raw, *, from_modern:
     selected in another process; `control.finish` is called with it later.
     """
     call = control.call
-    if call.selected:
+    if call.part_is_selected:
         return result
-    shown = shape.show_small(result)
+    reshaped = shape.reshape_small(result)
     selection = shape.selection
-    if shown is not None or selection is None:
-        return shown
+    if reshaped is not None or selection is None:
+        return reshaped
     keeper = call.context.keeper
     if keeper is None or keeper.selector is None:
         return Raw(mark(bytes(result), "this gateway cannot select a part of large results"))
@@ -32,6 +30,6 @@ def reshape(control: CallControl, shape: CallShape, result: Raw, *, from_modern:
     return None
 
 
-def _finish(control: CallControl, selected: bytes, *, from_modern: bool) -> None:
-    control.call.selected = True
-    control.finish(Raw(selected), from_modern=from_modern)
+def _finish(control: CallControl, selected_part: bytes, *, from_modern: bool) -> None:
+    control.call.part_is_selected = True
+    control.finish(Raw(selected_part), from_modern=from_modern)

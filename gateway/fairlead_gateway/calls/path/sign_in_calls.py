@@ -2,14 +2,14 @@
 
 | client | how the user is asked |
 |---|---|
-| of 2026-07-28 with `elicitation.url` | `input_required`, repeated MAX_DIALOGS times in all |
-| of 2025-11-25 with `elicitation.url` and a stream | a question in the call, which waits, and then is made |
+| of 2026-07-28 with `elicitation.url` | `input_required`, up to MAX_DIALOGS times |
+| of 2025-11-25 with `elicitation.url` and a stream | a question on the stream; the call is made after the sign-in |
 | of 2025-11-25 with `elicitation.url`, but without a stream | the error -32042 |
 | other clients | a refusal whose text has the link |
 
 Each replica asks a client at most one question per server at a time; the question is open until the client is gone.
-Other calls of the same client meanwhile wait for the sign-in, up to SILENT_SECONDS. A call whose user does not sign in
-in time gets the refusal with the link. Each call waits at most once.
+Meanwhile other calls of the client wait for the sign-in, up to SILENT_SECONDS. If the user does not sign in in time,
+the call gets the refusal with the link. Each call waits at most once.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ QUESTION_SECONDS: Final = 60.0
 """Seconds after which a question in an answer no longer counts as open if the client shows no activity: it may be gone.
 """
 _PROGRESS_STEP: Final = 0.001
-"""Progress of one notification. It is small because progress must increase, and the server's own progress begins
-afterwards.
-"""
+"""Progress of one notification: small, because progress must increase and the server's own progress comes later."""
 ENDED: Final = "ended"
 """The sign-in has ended: the call shows whether it succeeded."""
 LATE: Final = "late"
@@ -61,14 +59,14 @@ NO_STREAM: Final = "no stream"
 DECLINED_BY_PERSON: Final = "declined"
 
 
-def _key_of(call: ClientCall) -> Key:
+def _question_key(call: ClientCall) -> Key:
     """Key of the question to the call's user in the call's client."""
     binding, identity = call.route.binding, call.identity
     person = identity.person if binding.credentials is None else binding.credentials.person(identity)
-    return person, call.route.server.key, _client_of(call)
+    return person, call.route.server.key, _client_id(call)
 
 
-def _client_of(call: ClientCall) -> bytes:
+def _client_id(call: ClientCall) -> bytes:
     """Identifies the client: the session of a legacy client, or a digest of `clientInfo` for a modern client, which has
     no sessions.
     """
@@ -93,16 +91,16 @@ def ask_person(control: CallControl, error: Exception) -> bool:
 
 def close_question(call: ClientCall) -> None:
     """Count the question to the call's user as answered."""
-    call.context.sign_in_questions.close(_key_of(call))
+    call.context.sign_in_questions.close(_question_key(call))
 
 
 def _ask_to_sign_in(control: CallControl, error: GrantFailed) -> bool:
     call = control.call
     if not opens_pages(call):
         return False
-    questions, key, page = call.context.sign_in_questions, _key_of(call), refusals.sign_in_page(error)
+    questions, key, page = call.context.sign_in_questions, _question_key(call), refusals.sign_in_page(error)
     modern, repeated = call.request.modern, call.repeats != NOT_REPEATED
-    if call.waited:
+    if call.has_awaited_sign_in:
         if not repeated:
             return False
         if call.dialogs >= MAX_DIALOGS:
@@ -120,7 +118,7 @@ def _ask_to_sign_in(control: CallControl, error: GrantFailed) -> bool:
         else:
             _wait(control, key, error, _wait_silently(call))
     else:
-        seconds = _longest(call)
+        seconds = _max_wait(call)
         if questions.open(key, page.url, seconds, lambda: call.done or call.exchange.detached):
             _wait(control, key, error, _ask_and_wait(control, key, page, seconds))
         else:
@@ -129,8 +127,8 @@ def _ask_to_sign_in(control: CallControl, error: GrantFailed) -> bool:
 
 
 def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[Any, Any, str]) -> None:
-    """Wait with `work` for the sign-in that an error asks for. Then make the call, or fail it with the error if the
-    user did not sign in.
+    """Run `work`, which waits for the sign-in that an error asks for. Then make the call, or fail it with the error if
+    the user did not sign in.
     """
     call, page = control.call, refusals.sign_in_page(error)
 
@@ -148,7 +146,7 @@ def _wait(control: CallControl, key: Key, error: GrantFailed, work: Coroutine[An
         else:
             control.send()
 
-    call.waited = True
+    call.has_awaited_sign_in = True
     call.attempts.enter_phase(CLIENT)
     control.continue_after(work, resume, "wait for a sign-in")
 
@@ -159,20 +157,20 @@ async def _wait_for_sign_in(call: ClientCall, seconds: float, answer: asyncio.Fu
     """
     server = call.route.server.key
     work = call.context.sign_in_questions.waits.wait(call.identity, server, seconds)
-    ended = asyncio.get_running_loop().create_task(work, name="wait for a sign-in")
-    waiting: set[asyncio.Future[Any]] = {ended} if answer is None else {ended, answer}
+    sign_in = asyncio.get_running_loop().create_task(work, name="wait for a sign-in")
+    pending: set[asyncio.Future[Any]] = {sign_in} if answer is None else {sign_in, answer}
     try:
         for step in itertools.count(1):
             _report(call, step, str(server))
-            done, _ = await asyncio.wait(waiting, timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if ended in done:
-                return ENDED if ended.result() else LATE
+            done, _ = await asyncio.wait(pending, timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if sign_in in done:
+                return ENDED if sign_in.result() else LATE
             if answer is not None and answer in done:
                 if not _is_accepted(answer.result()):
                     return DECLINED_BY_PERSON
-                waiting.discard(answer)
+                pending.discard(answer)
     finally:
-        ended.cancel()
+        sign_in.cancel()
     raise AssertionError("steps have no end")
 
 
@@ -237,7 +235,7 @@ def _seconds_left(call: ClientCall) -> float:
     return max(call.attempts.deadline - call.context.clock(), 0.0)
 
 
-def _longest(call: ClientCall) -> float:
+def _max_wait(call: ClientCall) -> float:
     """Seconds until the latest deadline that the call can have."""
     route = call.route
-    return max(call.attempts.started + max(route.timeout, route.longest) - call.context.clock(), 0.0)
+    return max(call.attempts.started + max(route.timeout, route.max_timeout) - call.context.clock(), 0.0)

@@ -40,7 +40,7 @@ class StartupWait:
         self.seconds = seconds
         """Time in seconds for which a request waits, unless its tier has a shorter one."""
         self._selection = selection
-        self._swapped = asyncio.Event()
+        self._next_swap = asyncio.Event()
         self.shares = Shares("start_waits", MAX_WAITING, counts=counts)
 
     @property
@@ -50,8 +50,8 @@ class StartupWait:
 
     def on_swap(self) -> None:
         """Wake the waiting requests, because another `Selection` is served, which may have their servers' tools."""
-        swapped, self._swapped = self._swapped, asyncio.Event()
-        swapped.set()
+        swap, self._next_swap = self._next_swap, asyncio.Event()
+        swap.set()
 
     async def wait(self, server: ServerKey, seconds: float, agent: str) -> bool:
         """Wait until a server is no longer starting; False if it is still starting after `seconds`.
@@ -62,20 +62,20 @@ class StartupWait:
             with self.shares.hold(agent):
                 async with asyncio.timeout(seconds):
                     while is_worth_waiting(self._selection(), server):
-                        await self._swapped.wait()
+                        await self._next_swap.wait()
         except (ShareTaken, TimeoutError):
             pass
         return not is_starting(self._selection(), server)
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
-    """Refusal of a call to a server without a catalog; `starts` tells whether the server may become ready soon.
+    """Refusal of a call to a server without a catalog. With `starts`, the server may become ready soon.
 
     The message has no text from the server itself, because the model would read it.
     """
     if starts:
-        word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
-        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
+        cause = f" ({entry.cause})" if entry.cause in OVERDUE else ""
+        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{cause}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows its progress", RETRY_AFTER_MS)
     if entry.state == SIGN_IN:
         tool = f"{entry.prefix}{SEPARATOR}{SIGN_IN_TOOL}" if entry.prefix else SIGN_IN_TOOL
@@ -83,6 +83,6 @@ def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
         return Refusal(SIGN_IN_REQUIRED, f"{message}, or run `fairlead login {entry.key}`")
     if entry.state == STOPPED:
         return Refusal(CONNECTION_LOST, f"the server {entry.key} is stopped: `fairlead servers {entry.key}` says why")
-    word = entry.cause or entry.reason
-    reason = f" ({word})" if word else ""
+    cause = entry.cause or entry.reason
+    reason = f" ({cause})" if cause else ""
     return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers {entry.key}` says why")

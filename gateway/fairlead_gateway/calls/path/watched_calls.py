@@ -59,6 +59,6 @@ class WatchedCalls:
         self._timer = None
         self._next_check_at = CALL_ENDED
         now = self._clock()
-        first = min([call.check_deadline(now) for call in [*self._calls]], default=CALL_ENDED)
-        if first < self._next_check_at:
-            self._schedule(first)
+        next_check_at = min([call.check_deadline(now) for call in [*self._calls]], default=CALL_ENDED)
+        if next_check_at < self._next_check_at:
+            self._schedule(next_check_at)

@@ -78,7 +78,7 @@ CallT = TypeVar("CallT", bound=ParkedCall)
 class Bridge(Generic[CallT]):
     """Parked calls of one gateway.
 
-    `clock` is the clock of the calls' deadlines, in seconds. `counts` counts calls that were cancelled for room.
+    `clock` is the clock of the calls' deadlines, in seconds. `counts` counts the calls that `enforce_bounds` cancelled.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Bridge(Generic[CallT]):
         """Parked calls by `requestState`, oldest first."""
         self._unused_peers: dict[tuple[bytes, bytes], list[ClientPeer]] = {}
         """Peers without a call, by their capabilities and user."""
-        self._count = itertools.count(1).__next__
+        self._next_number = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self._parked_calls)
@@ -104,10 +104,10 @@ class Bridge(Generic[CallT]):
 
         `person` is the outbound user of the call, at a server that can tie its sessions to users.
         """
-        free = self._unused_peers.get((features, person))
-        if free:
-            return free.pop()
-        return ClientPeer(b"modern-%d" % self._count(), features, is_transient=True, person=person)
+        unused_peers = self._unused_peers.get((features, person))
+        if unused_peers:
+            return unused_peers.pop()
+        return ClientPeer(b"modern-%d" % self._next_number(), features, is_transient=True, person=person)
 
     def release(self, client: ClientPeer) -> None:
         key = client.features, client.person

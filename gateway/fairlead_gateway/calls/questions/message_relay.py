@@ -105,8 +105,8 @@ class MessageRelay:
                 self._send(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
-                shown = params if self._uris is None else Raw(self._uris.show_in(params, UPDATE))
-                self._server_requests.send_update(self._session, shown)
+                update = params if self._uris is None else Raw(self._uris.show_in(params, UPDATE))
+                self._server_requests.send_update(self._session, update)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._forward_cancellation(params)
         elif message.method == url_elicitation.COMPLETED and self.opens_pages:
@@ -149,17 +149,17 @@ class MessageRelay:
         return False
 
     def complete_elicitation(self, ident: str) -> None:
-        """Tell the client that a page it was asked to open is done with (MCP 2025-11-25, Elicitation, "Completion
-        Notifications for URL Mode Elicitation").
+        """Tell the client that the user has finished with a page that it was asked to open (MCP 2025-11-25,
+        Elicitation, "Completion Notifications for URL Mode Elicitation").
         """
         params = jsonrpc.encode({url_elicitation.ELICITATION_ID: ident})
         self._send(jsonrpc.notification(url_elicitation.COMPLETED, params))
 
     def _forward_cancellation(self, params: Raw) -> None:
         """Forward the server's cancellation of its request to the client."""
-        cancelled = cancelled_id(params)
+        request_id = cancelled_id(params)
         for ident, server_id in self._open_ids.items():
-            if server_id == cancelled:
+            if server_id == request_id:
                 self._server_requests.forget(ident)
                 del self._open_ids[ident]
                 self._send(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))

@@ -11,8 +11,7 @@ still waits for the user, so the gateway waits before it sends the next request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -26,8 +25,6 @@ from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 from fairlead_mcp.url_elicitation import UrlElicitation
 
-GoOn: TypeAlias = Callable[[], None]
-"""Function that continues work that was waiting."""
 MAX_ROUNDS: Final = 16
 """Limit on the `input_required` results of one call."""
 MAX_QUESTIONS: Final = 16
@@ -90,29 +87,31 @@ class _StrictResult(msgspec.Struct):
 _decode = msgspec.json.Decoder(InputRequired).decode
 _decode_type = msgspec.json.Decoder(_ResultKind).decode
 _decode_strictly = msgspec.json.Decoder(_StrictResult).decode
-_UNKNOWN_FORM: Final = "the server's result input_required violates the MCP schema"
+_INVALID: Final = "the server's input_required result violates the MCP schema"
 
 
 async def ask_client(
-    relay: MessageRelay, input_required: InputRequired, seconds: float, opened: OpenedPages | None = None
+    relay: MessageRelay, input_required: InputRequired, seconds: float, opened_pages: OpenedPages | None = None
 ) -> RawObject:
     """Ask the client all questions of a result, and return the params to add to the next request: answers and state.
-    Pages in `opened` are not asked about again.
+    Pages in `opened_pages` are not asked about again.
 
     Raises RpcError if the client refuses, or lacks the required capability or stream (-32042 if it lacks these only for
     pages). Raises Timeout if an answer is missing after `seconds`.
     """
-    opened = OpenedPages() if opened is None else opened
+    opened_pages = OpenedPages() if opened_pages is None else opened_pages
     questions = input_required.questions.values()
     pages = pages_of(input_required)
     if pages and not relay.opens_pages:
         raise url_elicitation.required_error(pages)
-    waits = bool(questions) and len(pages) == len(questions) and all(page.url in opened.urls for page in pages)
+    only_opened_pages = (
+        bool(questions) and len(pages) == len(questions) and all(page.url in opened_pages.urls for page in pages)
+    )
     try:
         async with asyncio.timeout(max(seconds, 0)):
-            if waits:
-                await asyncio.sleep(opened.next_wait())
-            responses = await asyncio.gather(*(_ask(relay, question, pages, opened) for question in questions))
+            if only_opened_pages:
+                await asyncio.sleep(opened_pages.next_wait())
+            responses = await asyncio.gather(*(_ask(relay, question, pages, opened_pages) for question in questions))
     except TimeoutError as error:
         raise Timeout("the client did not answer the tool's questions in time", sent=True) from error
     members: RawObject = {
@@ -131,7 +130,7 @@ def pages_of(input_required: InputRequired) -> list[UrlElicitation]:
         if elicitation is not None:
             pages.append(elicitation)
         elif url_elicitation.is_url_elicitation(question.method, question.params):
-            raise NotMcp("the tool asks for a page to be opened (elicitation by URL), but names no valid URL")
+            raise NotMcp("the tool asks the user to open a page (elicitation by URL), but its URL is not valid")
     return pages
 
 
@@ -157,7 +156,7 @@ def read_questions(raw: Raw) -> InputRequired | None:
             return None
         input_required = _decode(well_formed(raw))
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp(_UNKNOWN_FORM) from error
+        raise NotMcp(_INVALID) from error
     if len(input_required.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the tool asks more than {MAX_QUESTIONS} questions at once")
     return input_required
@@ -179,13 +178,13 @@ def well_formed(raw: bytes | Raw) -> bytes | Raw:
     try:
         _decode_strictly(cleaned)
     except msgspec.ValidationError as error:
-        raise NotMcp(_UNKNOWN_FORM) from error
+        raise NotMcp(_INVALID) from error
     return cleaned
 
 
-async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitation], opened: OpenedPages) -> Raw:
+async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitation], opened_pages: OpenedPages) -> Raw:
     elicitation = url_elicitation.read_request(question.method, question.params)
-    if elicitation is not None and elicitation.url in opened.urls:
+    if elicitation is not None and elicitation.url in opened_pages.urls:
         return _ACCEPTED
     response_body: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -193,8 +192,8 @@ async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitati
         if not response_body.done():
             response_body.set_result(body)
 
-    streamed = relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
-    if not streamed and elicitation is not None:
+    was_sent = relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
+    if not was_sent and elicitation is not None:
         raise url_elicitation.required_error(pages)
     response = jsonrpc.read_response(await response_body)
     if response.error is not None:
@@ -203,5 +202,5 @@ async def _ask(relay: MessageRelay, question: Question, pages: list[UrlElicitati
         raise RpcError(response.error.code, f"{question.method}: {response.error.message}", None)
     assert isinstance(response.result, Raw)
     if elicitation is not None and url_elicitation.is_accepted(response.result):
-        opened.urls.add(elicitation.url)
+        opened_pages.urls.add(elicitation.url)
     return response.result

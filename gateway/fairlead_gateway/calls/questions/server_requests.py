@@ -34,7 +34,7 @@ MAX_SESSION: Final = 512
 
 class _OpenRequest(msgspec.Struct, frozen=True):
     session: bytes
-    server_id: bytes
+    server_request_id: bytes
     answer: AnswerServer
     credentials: CallCredentials | None
 
@@ -78,11 +78,13 @@ class ServerRequests:
 
     def _forget_levels(self) -> None:
         """Evict an eighth of the levels, from the agents with the most. A batch, because each call scans all levels."""
-        dropped = oldest_of_largest(((session, agent, 1) for session, agent in self._agents.items()), MAX_LEVELS // 8)
-        for session in dropped:
+        evicted_sessions = oldest_of_largest(
+            ((session, agent, 1) for session, agent in self._agents.items()), MAX_LEVELS // 8
+        )
+        for session in evicted_sessions:
             del self.levels[session]
             del self._agents[session]
-        self._counts.count("log_levels", "gave_way", len(dropped))
+        self._counts.count("log_levels", "gave_way", len(evicted_sessions))
 
     def take_answer(self, session: bytes | None, message: Message, identity: Identity = ANONYMOUS) -> bool:
         """Forward a client's response to the server; False if the session has no unanswered request with that id.
@@ -96,20 +98,20 @@ class ServerRequests:
         if request.credentials is not None:
             request.credentials.note(identity)
         if message.result is not UNSET:
-            request.answer(jsonrpc.result(request.server_id, message.result))
+            request.answer(jsonrpc.result(request.server_request_id, message.result))
         elif isinstance(message.error, ErrorObject):
             data = None if message.error.data is UNSET else message.error.data
-            request.answer(jsonrpc.error(request.server_id, message.error.code, message.error.message, data))
+            request.answer(jsonrpc.error(request.server_request_id, message.error.code, message.error.message, data))
         return True
 
     def ask(
-        self, session: bytes, server_id: bytes, answer: AnswerServer, credentials: CallCredentials | None = None
+        self, session: bytes, server_request_id: bytes, answer: AnswerServer, credentials: CallCredentials | None = None
     ) -> bytes:
         """Register a server's request. Returns its id for the client, as raw JSON; `answer` receives the client's
         response. `credentials` are the server's, if each call needs an access token.
         """
         ident = b'"%b"' % self._new_id().encode()
-        self._open_requests[ident] = _OpenRequest(session, server_id, answer, credentials)
+        self._open_requests[ident] = _OpenRequest(session, server_request_id, answer, credentials)
         return ident
 
     def forget(self, ident: bytes) -> None:
@@ -126,7 +128,7 @@ _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 def requested_level(request: McpRequest) -> str | None:
     """Lowest severity of log messages that a modern request asks for; None for no log messages."""
     meta = request.params.get("_meta")
-    if meta is None or not request.meta.log_level:
+    if meta is None or not request.meta.has_log_level:
         return None
     try:
         level = _decode_level_meta(meta).level

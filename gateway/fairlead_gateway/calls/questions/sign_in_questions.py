@@ -18,7 +18,7 @@ Question: TypeAlias = tuple[str, float, Callable[[], bool]]
 
 
 def _never_gone() -> bool:
-    """`gone` of a question that is not tied to a connection."""
+    """`is_gone` of a question that is not tied to a connection."""
     return False
 
 
@@ -29,24 +29,24 @@ class SignInQuestions:
         self.waits = waits
         self._clock = clock
         self._questions: dict[Key, Question] = {}
-        """Questions, oldest first. Some of them have ended already."""
+        """Questions, oldest first. Some of them may no longer be open."""
 
     def __len__(self) -> int:
         """Number of open questions."""
         return sum(map(self._is_open, self._questions.values()))
 
-    def open(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _never_gone) -> bool:
-        """Open a question for at most `seconds`, or until its client is `gone`. Returns False if it is open already."""
+    def open(self, key: Key, url: str, seconds: float, is_gone: Callable[[], bool] = _never_gone) -> bool:
+        """Open a question for at most `seconds`, or until `is_gone()`. Returns False if it is open already."""
         question = self._questions.get(key)
         if question is not None and question[0] == url and self._is_open(question):
             return False
-        self.reopen(key, url, seconds, gone)
+        self.reopen(key, url, seconds, is_gone)
         return True
 
-    def reopen(self, key: Key, url: str, seconds: float, gone: Callable[[], bool] = _never_gone) -> None:
+    def reopen(self, key: Key, url: str, seconds: float, is_gone: Callable[[], bool] = _never_gone) -> None:
         """Open a question for `seconds` from now on."""
         self._questions.pop(key, None)
-        self._questions[key] = url, self._clock() + seconds, gone
+        self._questions[key] = url, self._clock() + seconds, is_gone
         if len(self._questions) > MAX_QUESTIONS:
             del self._questions[next(iter(self._questions))]
 
@@ -55,8 +55,8 @@ class SignInQuestions:
         self._questions.pop(key, None)
 
     def _is_open(self, question: Question) -> bool:
-        _, expires, gone = question
-        return expires > self._clock() and not gone()
+        _, expires_at, is_gone = question
+        return expires_at > self._clock() and not is_gone()
 
 
 class NoSignIns(SignInWait):

@@ -149,18 +149,18 @@ class ResultCache:
         After False, later equal calls wait for `follower`: it has to send its call, and then to call `store`, `fail` or
         `abandon`.
         """
-        waiting = self._followers.get(key)
-        if waiting is None:
+        followers = self._followers.get(key)
+        if followers is None:
             self._followers[key] = []
             return False
-        waiting.append(follower)
+        followers.append(follower)
         return True
 
     def unfollow(self, key: bytes, follower: Follower) -> None:
         """Stop waiting for an equal call."""
-        waiting = self._followers.get(key)
-        if waiting is not None and follower in waiting:
-            waiting.remove(follower)
+        followers = self._followers.get(key)
+        if followers is not None and follower in followers:
+            followers.remove(follower)
 
     def store(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
         """Cache the result of a call, and pass it to its followers."""
@@ -185,9 +185,9 @@ class ResultCache:
 
     def abandon(self, key: bytes) -> None:
         """Make the first follower send the call in place of the cancelled one."""
-        waiting = self._followers.get(key)
-        if waiting:
-            waiting.pop(0).become_leader(key)
+        followers = self._followers.get(key)
+        if followers:
+            followers.pop(0).become_leader(key)
         else:
             self._followers.pop(key, None)
 

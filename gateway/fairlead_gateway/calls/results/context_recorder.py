@@ -24,8 +24,8 @@ from fairlead_gateway.result_stores.store import ContextStore, ContextUnavailabl
 META_CONTEXT: Final = "fairlead.dev/context"
 MAX_SESSION: Final = 128
 """Limit on the characters of a session id."""
-_CHOSEN: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{MAX_SESSION - 1}}}")
-_ISSUED: Final = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9a-f]{32})")
+_CHOSEN_ID: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{MAX_SESSION - 1}}}")
+_ISSUED_ID: Final = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9a-f]{32})")
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(SessionEntry).decode
 
@@ -57,16 +57,16 @@ class ContextRecorder:
         if identity.owner:
             raise BadSession(f"session_id must have at most {MAX_SESSION} letters, digits, and any of . _ : -")
         raise BadSession(
-            "session_id was not issued by this gateway; omit it, and the result has a new one for further calls"
+            "session_id was not issued by this gateway; omit it, and use the new one from the result in further calls"
         )
 
     def _may_use(self, identity: Identity, session: str) -> bool:
-        """Whether a client may use a session id. The check also keeps clients from entries that other parts of the
+        """Whether a client may use a session id. The check also denies clients the entries that other parts of the
         gateway have in the same store, some under ids of model providers.
         """
-        issued_id = _ISSUED.fullmatch(session)
+        issued_id = _ISSUED_ID.fullmatch(session)
         if identity.owner:
-            return issued_id is not None or _CHOSEN.fullmatch(session) is not None
+            return issued_id is not None or _CHOSEN_ID.fullmatch(session) is not None
         return issued_id is not None and self._seal.verifies(issued_id[2], "", issued_id[1])
 
     def account(self, identity: Identity, session: str) -> str:
@@ -88,7 +88,7 @@ class ContextRecorder:
         if not self._may_use(identity, session):
             return []
         entries = [
-            _with_whole_id(session, entry) for entry in await store.entries(self.account(identity, session), session)
+            _decode_entry(session, entry) for entry in await store.entries(self.account(identity, session), session)
         ]
         return sorted(entries, key=lambda entry: entry.at)
 
@@ -98,7 +98,7 @@ class ContextRecorder:
         if not self._may_use(identity, session):
             return None
         entry = await self._require_store().entry(self.account(identity, session), session, ident)
-        return None if entry is None else _with_whole_id(session, entry)
+        return None if entry is None else _decode_entry(session, entry)
 
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the client. Returns the number of its entries. Raises ContextUnavailable."""
@@ -121,7 +121,7 @@ def new_entry(session: str) -> str:
     return f"{session}/{secrets.token_hex(4)}"
 
 
-def _with_whole_id(session: str, stored: bytes) -> SessionEntry:
+def _decode_entry(session: str, stored: bytes) -> SessionEntry:
     """Decode a stored entry, and put the session in front of its id, which is stored without the session."""
     entry = _decode(stored)
     return msgspec.structs.replace(entry, id=f"{session}/{entry.id}")

@@ -1,4 +1,4 @@
-"""Logs once per tool that its results violate MCP and are repaired for clients, so that somebody mends the server."""
+"""Logs once per tool that its results violate MCP and are repaired for clients, so that the server can be mended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class MendedResults:
-    """Tools, prompts and resources whose results were repaired, and for which that was logged."""
+    """Tools, prompts and resources for which a repaired result was logged."""
 
     def __init__(self) -> None:
         self._logged_tools: set[tuple[ServerKey, str]] = set()

@@ -34,11 +34,11 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
         return outcome
     if outcome.lacks_structured:
         return outcome  # the structured content, which the outputSchema describes, was removed for this client
-    wrong = check.result(outcome.result)
-    if wrong is None:
+    mismatch = check.result(outcome.result)
+    if mismatch is None:
         return outcome
     check.count_mismatch(str(server))
-    warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not match the tool's outputSchema: {wrong}")
+    warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not match the tool's outputSchema: {mismatch}")
     try:
         return TranslatedResult(translate.with_meta(outcome.result, META_WARNING, warning), False)
     except NotMcp:

@@ -2,7 +2,7 @@
 
 A result is stored if the call was made through `execute_tool`, or if the result has more tokens than the tool, the
 policies or the request allow. A client gets only a part of a result with too many tokens, and reads the rest by
-`read_result`, `retrieve_context` or `resources/read`. A `Shortener` chooses the part; stored is the server's original.
+`read_result`, `retrieve_context` or `resources/read`. A `Shortener` chooses the part; the original is stored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fairlead_tools.refusal import META_ERROR, RESULT_TOO_LARGE, Refusal
 
 LINKS_SINCE: Final = "2025-06-18"
 """First revision of MCP with resource links in results."""
-_HOW: Final = "path | range | grep | query"
-"""Arguments that select a part of a stored result, as clients are shown them."""
+_SELECTORS: Final = "path | range | grep | query"
+"""Arguments that select a part of a stored result, as text for the model."""
 
 
 class _StoredOriginal(NamedTuple):
@@ -64,7 +64,7 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, max_tokens: int | None, outcome: TranslatedResult
     ) -> Coroutine[Any, Any, bytes | Raw] | None:
         """Coroutine that stores or shortens a result; None for most results, which are sent unchanged."""
-        recording = request.recording is not None
+        recording = request.context_session is not None
         if outcome.needs_input or outcome.is_task:
             return None
         if route.task is not None and max_tokens is not None:
@@ -88,15 +88,17 @@ class ResultKeeper:
             return result
         if META_ERROR in meta:
             return result
-        if request.recording is not None:
-            return await self._record(identity, request, route, max_tokens, result, request.recording, members, meta)
+        if request.context_session is not None:
+            return await self._record(
+                identity, request, route, max_tokens, result, request.context_session, members, meta
+            )
         assert max_tokens is not None, "a result that is not recorded has a bound"
-        shown = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
-        if shown.result is None and not shown.unfit:
+        shortened = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
+        if shortened.result is None and not shortened.unfit:
             return result
         ident = new_entry(self.recorder.session(identity, None))
         unstored_reason = await self._store(identity, request, route, ident, result)
-        original = _StoredOriginal(ident, f"{READ_RESULT}(id, {_HOW})", unstored_reason)
+        original = _StoredOriginal(ident, f"{READ_RESULT}(id, {_SELECTORS})", unstored_reason)
         return await self._shorten(request, route, max_tokens, result, original)
 
     async def shorten_task_result(
@@ -127,8 +129,8 @@ class ResultKeeper:
         members: jsonrpc.RawObject,
         meta: jsonrpc.RawObject,
     ) -> bytes:
-        """Store a result, and name its entry in it. `members` are the members of the result, `meta` the members of its
-        `_meta`.
+        """Store a result, and add the id of the stored entry to it. `members` are the members of the result, `meta` the
+        members of its `_meta`.
         """
         ident = new_entry(session)
         unstored_reason = await self._store(identity, request, route, ident, result)
@@ -139,9 +141,9 @@ class ResultKeeper:
             sentence = f"This result was not stored for retrieve_context: {unstored_reason}. session_id: {session}"
         else:
             context["entryId"] = ident
-            sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
+            sentence = f"Stored as entry_id {ident} of session_id {session} (retrieve_context)."
         if max_tokens is not None and not surely_fits(result, max_tokens):
-            original = _StoredOriginal(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unstored_reason)
+            original = _StoredOriginal(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_SELECTORS})", unstored_reason)
             members = jsonrpc.decode_object(await self._shorten(request, route, max_tokens, result, original))
             meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         content = members.get("content")
@@ -156,10 +158,12 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
         """Store a result under `ident`. Returns "", or the reason why the result cannot be stored."""
-        exposed = None if route.tool is None else route.tool.exposed
+        exposed_name = None if route.tool is None else route.tool.exposed_name
         arguments = request.params.get("arguments", b"{}")
         try:
-            await self.recorder.append(identity, ident, exposed or route.name, route, bytes(arguments), bytes(result))
+            await self.recorder.append(
+                identity, ident, exposed_name or route.name, route, bytes(arguments), bytes(result)
+            )
         except ContextUnavailable as error:
             return str(error)
         return ""
@@ -174,31 +178,33 @@ class ResultKeeper:
             f"read on with {original.reader}",
             original.unstored_reason,
             _declares_output(route),
-            linked=_supports_links(request),
+            supports_links=_supports_links(request),
         )
-        shown = await self._shortener.shorten(long_result)
-        if shown.result is None and not shown.unfit:
+        shortened = await self._shortener.shorten(long_result)
+        if shortened.result is None and not shortened.unfit:
             return result
-        self._metrics.count_shortening(is_stored=not original.unstored_reason, tokens=shown.tokens, shown=shown.shown)
-        if shown.result is not None and not self._violates_schema(route, shown):
-            return shown.result
+        self._metrics.count_shortening(
+            is_stored=not original.unstored_reason, tokens=shortened.tokens, shown_tokens=shortened.shown_tokens
+        )
+        if shortened.result is not None and not self._violates_schema(route, shortened):
+            return shortened.result
         if original.unstored_reason:
             sentence = f"The result is lost, as it could not be stored: {original.unstored_reason}"
         else:
             sentence = f"The result is stored as {original.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
-            f"The call was made. Its result has about {shown.tokens:,} tokens, at most {max_tokens:,} are allowed, and "
-            f"no part of it would match the tool's outputSchema. {sentence}",
+            f"The call was made. Its result has about {shortened.tokens:,} tokens, at most {max_tokens:,} are allowed, "
+            f"and no part of it would match the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info
         ).result
 
-    def _violates_schema(self, route: Route, shown: ShownResult) -> bool:
+    def _violates_schema(self, route: Route, shortened: ShownResult) -> bool:
         """Whether a shortened result does not match the tool's `outputSchema`."""
         check = route.check
-        return check is not None and check.declares_output and check.result(shown.result or b"") is not None
+        return check is not None and check.declares_output and check.result(shortened.result or b"") is not None
 
 
 def _declares_output(route: Route) -> bool:
@@ -206,7 +212,7 @@ def _declares_output(route: Route) -> bool:
 
 
 def _supports_links(request: McpRequest) -> bool:
-    return request.modern or (request.opened is not None and request.opened.version >= LINKS_SINCE)
+    return request.modern or (request.legacy_session is not None and request.legacy_session.version >= LINKS_SINCE)
 
 
 def surely_fits(result: bytes | Raw, tokens: int) -> bool:

@@ -53,5 +53,5 @@ def _check_read(approved: ApprovedSkills | None, uri: str, must_be_plain: bool, 
         raise NotMcp(problem)
     if must_be_plain and bytes(escape(result)) != bytes(result):
         raise NotMcp(
-            f"{uri} has control characters: a policy forbids them, and this kind of resource cannot be escaped"
+            f"{uri} has control characters, which a policy forbids and which cannot be escaped in this kind of resource"
         )

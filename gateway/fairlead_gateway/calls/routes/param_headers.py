@@ -32,10 +32,10 @@ def read_headers(definition: bytes) -> ParamHeaders:
         return ()
 
 
-def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes, bytes]) -> str | None:
+def mismatch(arguments: Raw | None, header_parameters: ParamHeaders, headers: Mapping[bytes, bytes]) -> str | None:
     """Error message for a header that does not match its argument, or None. `headers` have lower-case names."""
-    values = _values(arguments, names)
-    for parameter in names:
+    values = _values(arguments, header_parameters)
+    for parameter in header_parameters:
         name = parameter.header
         header = headers.get(b"mcp-param-" + name.lower().encode())
         value = values.get(name)
@@ -49,15 +49,15 @@ def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes,
     return None
 
 
-def find_ambiguity(arguments: Raw | None, names: ParamHeaders) -> str | None:
-    """Error message for arguments that a server might parse differently than the gateway, or None."""
+def find_ambiguity(arguments: Raw | None, header_parameters: ParamHeaders) -> str | None:
+    """Error message for arguments that a server might parse differently from the gateway, or None."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
         if arguments is not None and members.has_repeated_member(arguments):
             return "params.arguments has a duplicate member, and servers differ in which one they read"
     except jsonrpc.UNREADABLE:
         return None
-    for path, _, _ in names:
+    for path, _, _ in header_parameters:
         value: Any = decoded
         for step in path:
             if not isinstance(value, dict):
@@ -69,22 +69,22 @@ def find_ambiguity(arguments: Raw | None, names: ParamHeaders) -> str | None:
     return None
 
 
-def lines(arguments: Raw | None, names: ParamHeaders) -> bytes:
+def lines(arguments: Raw | None, header_parameters: ParamHeaders) -> bytes:
     """The `Mcp-Param-*` header lines of a request to a modern server."""
-    values = _values(arguments, names)
+    values = _values(arguments, header_parameters)
     return b"".join(
         b"%b%b: %b\r\n" % (eras.H_PARAM, header.encode(), eras.header_value(text)) for header, text in values.items()
     )
 
 
-def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
+def _values(arguments: Raw | None, header_parameters: ParamHeaders) -> dict[str, str]:
     """Header values, by the part of the header name after `Mcp-Param-`."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         decoded = {}
     values = {}
-    for path, name, _ in names:
+    for path, name, _ in header_parameters:
         value: Any = decoded
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
@@ -99,8 +99,13 @@ def _are_equal(header: str | None, value: str, kind: str) -> bool:
     """Whether a header equals an argument as text or, for an argument of type integer, as a number (42 and 42.0)."""
     if header is None or header == value:
         return header is not None
-    first, other = _INTEGER.fullmatch(header), _INTEGER.fullmatch(value)
-    return kind == "integer" and first is not None and other is not None and _digits(first[1]) == _digits(other[1])
+    header_number, value_number = _INTEGER.fullmatch(header), _INTEGER.fullmatch(value)
+    return (
+        kind == "integer"
+        and header_number is not None
+        and value_number is not None
+        and _digits(header_number[1]) == _digits(value_number[1])
+    )
 
 
 def _digits(number: str) -> str:

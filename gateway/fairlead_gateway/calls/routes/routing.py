@@ -45,7 +45,7 @@ def tool_route(
         meter=meter,
         timeout=binding.timeout if limit_ms is None else min(binding.timeout, limit_ms / 1000),
         start_timeout=binding.timeout,
-        longest=binding.max_timeout if limit_ms is None else min(binding.max_timeout, limit_ms / 1000),
+        max_timeout=binding.max_timeout if limit_ms is None else min(binding.max_timeout, limit_ms / 1000),
         max_bytes=binding.max_bytes,
         server_info=binding.server_info,
         guard=binding.guard,
@@ -85,7 +85,7 @@ def request_route(
         upstream=binding.upstream,
         recorder=recorder,
         timeout=binding.timeout,
-        longest=binding.max_timeout,
+        max_timeout=binding.max_timeout,
         max_bytes=binding.max_bytes,
         server_info=binding.server_info,
         guard=binding.guard,
@@ -107,7 +107,7 @@ def task_route(creator: Route, task: TaskRef, recorder: CallRecorder, *, idempot
         name=task.tool,
         name_lines=name_lines(task.id),
         task=task,
-        result_tokens=creator.most_tokens,
+        result_tokens=creator.max_result_tokens,
         escapes=creator.escapes,
         uris=creator.uris,
     )
@@ -121,15 +121,15 @@ def name_lines(name: str) -> bytes:
 def _call_shape(binding: ServerBinding, tool: Tool) -> ToolCallShape | None:
     if tool.shape is None:
         return None
-    in_headers = param_headers.read_headers(tool.server_definition)
-    return ToolCallShape(tool.shape, in_headers, binding.secret_arguments.get(tool.name, {}))
+    header_parameters = param_headers.read_headers(tool.server_definition)
+    return ToolCallShape(tool.shape, header_parameters, binding.secret_arguments.get(tool.name, {}))
 
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:
     if not tool.cacheable_seconds:
         return b""
     catalog = server.catalog
-    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
+    access = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.oauth, catalog.protocol_version))
     operation = b"" if tool.operation is None else msgspec.json.encode(tool.operation)
     shape = b"" if tool.shape is None else msgspec.json.encode(tool.shape)
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition, operation, shape)
+    return scope(str(server.key), access, tool.name, tool.hash, tool.definition, operation, shape)

@@ -19,7 +19,7 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.request import Headers, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex, is_watchable
+from fairlead_gateway.policy.resource_index import ResolvedItem, ResourceIndex, is_watchable
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import jsonrpc, members
@@ -33,12 +33,12 @@ SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
 """Subscription methods of legacy sessions; modern clients name resources in `subscriptions/listen`."""
 DIRECTORY: Final = "resources/directory/read"
 """Method of the skills extension (SEP-2640) that lists the files of a skill."""
-_FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
+_FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], ResolvedItem | None]]] = {
     TargetKind.PROMPT: ResourceIndex.prompt,
     TargetKind.RESOURCE: ResourceIndex.resource,
     TargetKind.SKILL: ResourceIndex.skill,
 }
-_REF: Final = members.ProtectedNames({"type", "name", "uri", "title"})
+_REF_MEMBERS: Final = members.ProtectedNames({"type", "name", "uri", "title"})
 
 
 def name_in(request: McpRequest) -> str | None:
@@ -62,40 +62,40 @@ def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> b
     misread = param_headers.find_ambiguity(arguments, route.param_headers)
     if misread is not None:
         return invalid_params(request, misread)
-    checked = request.modern and headers is not None
-    mismatch = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
+    checks_headers = request.modern and headers is not None
+    mismatch = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checks_headers else None
     if mismatch is not None:
         return Rejection(400, jsonrpc.HEADER_MISMATCH, mismatch, request.id)
     return param_headers.lines(arguments, route.param_headers)
 
 
-def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+def resolve(index: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     """The route of a request other than a tool call, or a rejection if the view does not have its target."""
     row = METHODS[request.method]
     try:
         if row.kind is TargetKind.REFERENCE:
-            return _completion(offers, request, metrics)
+            return _completion(index, request, metrics)
         name = request.read_name(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid_params(
             request, f"params of {request.method} lacks a required member, or has one of the wrong type"
         )
-    route = offers.routes.get((request.method, name))
+    route = index.routes.get((request.method, name))
     if route is not None:
         return route
-    new_route = _new_route(offers, row, request, name, metrics)
-    if isinstance(new_route, Route) and offers.lists(name):  # not cached for templates, which match any number of URIs
-        offers.routes[request.method, name] = new_route
+    new_route = _new_route(index, row, request, name, metrics)
+    if isinstance(new_route, Route) and index.lists(name):  # not cached for templates, which match any number of URIs
+        index.routes[request.method, name] = new_route
     return new_route
 
 
 def _new_route(
-    offers: ResourceIndex, row: Method, request: McpRequest, name: str, metrics: MetricsRegistry
+    index: ResourceIndex, row: Method, request: McpRequest, name: str, metrics: MetricsRegistry
 ) -> Route | Rejection:
-    if row.extension and row.extension not in offers.extensions:
+    if row.extension and row.extension not in index.extensions:
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
-    target = _FINDERS[row.kind](offers, name)
+    target = _FINDERS[row.kind](index, name)
     if target is None:
         if row.kind is TargetKind.RESOURCE and not row.extension:
             return not_found(request, name)
@@ -106,19 +106,19 @@ def _new_route(
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
         message = f"the server {binding.server.key} does not support subscriptions, which require Streamable HTTP"
         return invalid_params(request, message)
-    return _make_route(offers, binding, request.method, server_name, metrics)
+    return _make_route(index, binding, request.method, server_name, metrics)
 
 
 def _make_route(
-    offers: ResourceIndex, binding: ServerBinding, method: str, name: str, metrics: MetricsRegistry
+    index: ResourceIndex, binding: ServerBinding, method: str, name: str, metrics: MetricsRegistry
 ) -> Route:
     """Route of a method. `name` is the server's own name of the target; empty for a completion."""
     key, row = binding.server.key, METHODS[method]
-    escapes = offers.escapes(key)
+    escapes = index.escapes(key)
     recorder = metrics.recorder(method, "", str(key))
     route = request_route(binding, name, recorder, idempotent=row.idempotent, member=row.member if name else "")
     verify = check_of(binding.server, method, name, escapes=escapes)
-    return replace(route, escapes=escapes, uris=offers.uri_names(key), verify=verify)
+    return replace(route, escapes=escapes, uris=index.uri_names(key), verify=verify)
 
 
 def _reads_directories(binding: ServerBinding) -> bool:
@@ -133,24 +133,24 @@ def not_found(request: McpRequest, uri: str) -> Rejection:
     return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
 
 
-def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+def _completion(index: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
-    misread = _REF.explain_misread(ref, "params.ref")
+    misread = _REF_MEMBERS.explain_misread(ref, "params.ref")
     if misread is not None:
         return invalid_params(request, misread)
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])
-    target = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
+    target = index.prompt(name) if kind == "ref/prompt" else index.template(name)
     if target is None:
         return invalid_params(request, f"Unknown reference: {name}")
     binding, server_name = target
     ref[member] = Raw(jsonrpc.encode(server_name))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
     key = binding.server.key
-    route = offers.routes.get((COMPLETE, key))
+    route = index.routes.get((COMPLETE, key))
     if route is None:
-        route = offers.routes[COMPLETE, key] = _make_route(offers, binding, COMPLETE, "", metrics)
+        route = index.routes[COMPLETE, key] = _make_route(index, binding, COMPLETE, "", metrics)
     return route
 
 

@@ -27,22 +27,22 @@ from fairlead_tools.selection import ResultSelection, select
 _decode: Final = msgspec.json.Decoder(dict[str, Raw] | None).decode
 SMALL_RESULT: Final = 8 << 10
 """Maximum bytes of a result whose part is selected in the event loop, which takes about a millisecond."""
-_WHERE: Final = "params.arguments"
+_LOCATION: Final = "params.arguments"
 
 
 class ToolCallShape:
     """Implements `core.call_shape.CallShape` for one tool, with the secret values of its arguments."""
 
     __slots__ = (
+        "_client_names",
         "_defaults",
-        "_hidden",
-        "_known_as",
         "_mask",
-        "_names",
-        "_quoted",
+        "_protected_names",
+        "_quoted_name",
         "_secrets",
+        "_server_names",
         "_values",
-        "lacking",
+        "missing_secret",
         "param_headers",
         "selection",
     )
@@ -54,37 +54,37 @@ class ToolCallShape:
         self.selection: ResultSelection | None = None
         if shape.select is not None:
             self.selection = ResultSelection(shape.select, b'"outputSchema"' in bytes(shape.definition))
-        self._names = shape.arguments
-        self._known_as = {name: shown for shown, name in shape.arguments.items()}
-        self._hidden = ProtectedNames((*shape.hidden, *self._known_as))
+        self._server_names = shape.arguments
+        self._client_names = {name: client_name for client_name, name in shape.arguments.items()}
+        self._protected_names = ProtectedNames((*shape.hidden, *self._client_names))
         self._values = _encode_members(shape.values)
         self._defaults = _encode_members(shape.defaults)
         self._secrets = _encode_members({name: secrets[name] for name in shape.secrets if name in secrets})
         self._mask = Mask(Credential(arguments={"": dict(secrets)}))
-        self.lacking = next((name for name in shape.secrets if name not in secrets), None)
-        quoted = "|".join(map(re.escape, self._known_as))
-        self._quoted = re.compile(rf"(['\"`])({quoted})\1") if quoted else None
+        self.missing_secret = next((name for name in shape.secrets if name not in secrets), None)
+        names = "|".join(map(re.escape, self._client_names))
+        self._quoted_name = re.compile(rf"(['\"`])({names})\1") if names else None
 
     def to_server(self, arguments: bytes | Raw | None) -> Raw:
-        given = (None if arguments is None else _decode(arguments)) or {}
-        made: dict[str, Raw] = {}
-        passed: list[str] = []
-        for name, value in given.items():
-            renamed = self._names.get(name)
-            if renamed is not None:
-                made[renamed] = value
-            elif name in self._known_as:
-                raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._known_as[name]}'")
-            elif name not in self._hidden.names:
-                made[name] = value
-                passed.append(name)
-        misread = self._hidden.explain_misread(passed, _WHERE)
+        client_arguments = (None if arguments is None else _decode(arguments)) or {}
+        server_arguments: dict[str, Raw] = {}
+        unchanged_names: list[str] = []
+        for name, value in client_arguments.items():
+            server_name = self._server_names.get(name)
+            if server_name is not None:
+                server_arguments[server_name] = value
+            elif name in self._client_names:
+                raise MisnamedArgument(f"unknown argument '{name}': it is called '{self._client_names[name]}'")
+            elif name not in self._protected_names.names:
+                server_arguments[name] = value
+                unchanged_names.append(name)
+        misread = self._protected_names.explain_misread(unchanged_names, _LOCATION)
         if misread is not None:
             raise MisnamedArgument(misread)
         for name, value in self._defaults.items():
-            made.setdefault(name, value)
-        made.update(self._values)
-        return Raw(jsonrpc.encode(made))
+            server_arguments.setdefault(name, value)
+        server_arguments.update(self._values)
+        return Raw(jsonrpc.encode(server_arguments))
 
     def add_secrets(self, members: RawObject) -> RawObject:
         if not self._secrets or "arguments" not in members:
@@ -94,18 +94,18 @@ class ToolCallShape:
 
     def show_text(self, text: str) -> str:
         """A server's text in which quoted argument names are replaced by the clients' names."""
-        if self._quoted is None:
+        if self._quoted_name is None:
             return text
-        return self._quoted.sub(lambda match: f"{match[1]}{self._known_as[match[2]]}{match[1]}", text)
+        return self._quoted_name.sub(lambda match: f"{match[1]}{self._client_names[match[2]]}{match[1]}", text)
 
     def show_error(self, error: RpcError) -> RpcError:
         error = self._mask.error(error)
-        shown = self.show_text(error.message)
-        return error if shown == error.message else RpcError(error.code, shown, error.data, status=error.status)
+        text = self.show_text(error.message)
+        return error if text == error.message else RpcError(error.code, text, error.data, status=error.status)
 
     def show_failure(self, result: Raw) -> Raw:
         """The result of a failed call with the clients' argument names in its texts; other results unchanged."""
-        if self._quoted is None or b'"isError"' not in bytes(result):
+        if self._quoted_name is None or b'"isError"' not in bytes(result):
             return result
         try:
             members = jsonrpc.decode_object(result)
@@ -114,22 +114,22 @@ class ToolCallShape:
             content = msgspec.json.decode(members["content"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return result
-        changed = False
+        is_changed = False
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and isinstance(block.get("text"), str):
-                shown = self.show_text(block["text"])
-                changed = changed or shown != block["text"]
-                block["text"] = shown
-        if not changed:
+                text = self.show_text(block["text"])
+                is_changed = is_changed or text != block["text"]
+                block["text"] = text
+        if not is_changed:
             return result
         members["content"] = Raw(jsonrpc.encode(content))
         return Raw(jsonrpc.encode(members))
 
-    def show_small(self, result: Raw) -> Raw | None:
-        shown = self.show_failure(result)
+    def reshape_small(self, result: Raw) -> Raw | None:
+        client_result = self.show_failure(result)
         if self.selection is None:
-            return shown
-        return Raw(select(self.selection, bytes(shown))) if len(shown) <= SMALL_RESULT else None
+            return client_result
+        return Raw(select(self.selection, bytes(client_result))) if len(client_result) <= SMALL_RESULT else None
 
 
 def _encode_members(values: dict[str, Any]) -> dict[str, Raw]:

@@ -27,7 +27,7 @@ REPEAT_SECONDS: Final = 600
 """Seconds for which a state is accepted."""
 _PREFIX: Final = "fairlead-repeat."
 _STATE: Final = re.compile(r"fairlead-repeat\.([0-9]{1,12})\.([0-9]{1,3})\.([0-9a-f]{32})")
-_UNBOUND: Final = frozenset({"_meta", "inputResponses", states.STATE})
+_FREE_MEMBERS: Final = frozenset({"_meta", "inputResponses", states.STATE})
 """Members of params that may differ in the repeated request."""
 
 _decode = msgspec.json.Decoder().decode
@@ -48,10 +48,11 @@ class RepeatStates:
         self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str, *, dialogs: int = 1
     ) -> str:
         """Seal a state for a request. `target` is the clients' name of the target, `member` is the param that contains
-        it, and `dialogs` is how often the client was asked for this call.
+        it, and `dialogs` is how often the client was asked during this call.
         """
         head = f"{int(self._clock()) + REPEAT_SECONDS}.{dialogs}"
-        return f"{_PREFIX}{head}.{self._seal.mac(identity.owner, _bound(head, server, target, request, member))}"
+        text = _authenticated_text(head, server, target, request, member)
+        return f"{_PREFIX}{head}.{self._seal.mac(identity.owner, text)}"
 
     def verify(self, identity: Identity, server: ServerKey, target: str, request: McpRequest, member: str) -> int:
         """Verify the state of a request, and return how often the client was asked; 0 without a state. Raises RpcError
@@ -62,8 +63,8 @@ class RepeatStates:
             return 0
         match = _STATE.fullmatch(state)
         if match is not None:
-            bound = _bound(f"{match[1]}.{match[2]}", server, target, request, member)
-            if self._seal.verifies(match[3], identity.owner, bound) and self._clock() < int(match[1]):
+            text = _authenticated_text(f"{match[1]}.{match[2]}", server, target, request, member)
+            if self._seal.verifies(match[3], identity.owner, text) and self._clock() < int(match[1]):
                 return int(match[2])
         raise RpcError(
             jsonrpc.INVALID_PARAMS,
@@ -73,13 +74,15 @@ class RepeatStates:
         )
 
 
-def _bound(head: str, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
+def _authenticated_text(head: str, server: ServerKey, target: str, request: McpRequest, member: str) -> str:
     """Text that the seal of a state authenticates."""
-    sent = request.params
+    params = request.params
     if request.client_arguments is not None:
-        sent = {**sent, "arguments": request.client_arguments}
-    params = {name: _canonical_json(raw) for name, raw in sent.items() if name not in _UNBOUND and name != member}
-    digest = hashlib.blake2b(_encode(params), digest_size=16).hexdigest()
+        params = {**params, "arguments": request.client_arguments}
+    canonical_params = {
+        name: _canonical_json(raw) for name, raw in params.items() if name not in _FREE_MEMBERS and name != member
+    }
+    digest = hashlib.blake2b(_encode(canonical_params), digest_size=16).hexdigest()
     return f"{head} {server} {request.method} {digest} {target}"
 
 

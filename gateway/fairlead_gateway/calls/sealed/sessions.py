@@ -42,8 +42,8 @@ class SessionIds:
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new session id of visible ASCII characters."""
-        signed = SignedSession(version, self._nonce(), normalize(capabilities, version), owner)
-        return self._seal.token("", msgspec.json.encode(signed)).encode()
+        session = SignedSession(version, self._nonce(), normalize(capabilities, version), owner)
+        return self._seal.token("", msgspec.json.encode(session)).encode()
 
     def read(self, ident: bytes) -> LegacySession | None:
         """The session of an id; None if the signature is invalid."""
@@ -83,7 +83,7 @@ class SessionIds:
         if members is None:
             return None
         try:
-            signed = _decode_signed(members)
+            session = _decode_signed(members)
         except msgspec.DecodeError:
             return None
-        return LegacySession(ident, signed.version, signed.features, signed.owner)
+        return LegacySession(ident, session.version, session.features, session.owner)

@@ -44,16 +44,16 @@ class TaskIds:
         members = msgspec.json.encode((server.namespace, server.name, tool, task_id))
         return _PREFIX + self._seal.token(identity.owner, members)
 
-    def open(self, sealed: str, identity: Identity) -> TaskRef | None:
+    def open(self, sealed_id: str, identity: Identity) -> TaskRef | None:
         """The task of a sealed id; None if the id is invalid for this key and principal."""
-        if len(sealed) > MAX_SEALED or not sealed.startswith(_PREFIX):
+        if len(sealed_id) > MAX_SEALED or not sealed_id.startswith(_PREFIX):
             return None
-        members = self._seal.members(identity.owner, sealed.removeprefix(_PREFIX))
+        members = self._seal.members(identity.owner, sealed_id.removeprefix(_PREFIX))
         if members is None:
             return None
         try:
             namespace, name, tool, task_id = _decode(members)
         except msgspec.DecodeError:
             return None
-        server_id, pod = affinity.split(task_id)
-        return TaskRef(sealed, ServerKey(namespace, name), tool, server_id, pod)
+        server_task_id, pod = affinity.split(task_id)
+        return TaskRef(sealed_id, ServerKey(namespace, name), tool, server_task_id, pod)

@@ -28,11 +28,11 @@ def change_subscription(
 
     def notify(params: Raw) -> None:
         if server_requests.sessions.has_ended(session):
-            subscriptions.drop((session, uri))
+            subscriptions.unsubscribe((session, uri))
         else:
             server_requests.send_update(session, update)
 
     if subscribes:
-        subscriptions.hold((session, uri), subscriber, route.binding, [uri], notify)
+        subscriptions.subscribe((session, uri), subscriber, route.binding, [uri], notify)
     else:
-        subscriptions.drop((session, uri))
+        subscriptions.unsubscribe((session, uri))

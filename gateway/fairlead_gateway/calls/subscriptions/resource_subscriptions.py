@@ -19,10 +19,9 @@ from msgspec import Raw
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.server_binding import ServerBinding as Reach
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
-from fairlead_gateway.policy.resource_index import is_watchable
+from fairlead_gateway.policy.resource_index import ResourceIndex, is_watchable
 from fairlead_gateway.sending import result_as
 from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import eras, jsonrpc
@@ -45,9 +44,9 @@ NEVER: Final = float("inf")
 """Deadline of a request that may stay open without limit."""
 
 
-def subscription_target(offers: Offers, uri: str) -> tuple[Reach, str] | None:
+def subscription_target(index: ResourceIndex, uri: str) -> tuple[ServerBinding, str] | None:
     """The server of a resource, and the resource's URI at that server; None if clients cannot subscribe to it."""
-    resource = offers.resource(uri) if len(uri) <= MAX_URI else None
+    resource = index.resource(uri) if len(uri) <= MAX_URI else None
     return None if resource is None or not is_watchable(resource[0].server) else resource
 
 
@@ -61,7 +60,7 @@ class Subscriber(NamedTuple):
 
 
 class ResourceSubscriptions:
-    """Resource subscriptions of one gateway. `holder` is any key that identifies a subscription."""
+    """Resource subscriptions of one gateway. The `key` of a subscription is any hashable value."""
 
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -72,23 +71,23 @@ class ResourceSubscriptions:
     def __len__(self) -> int:
         return len(self._watches)
 
-    def hold(
+    def subscribe(
         self,
-        holder: object,
+        key: object,
         subscriber: Subscriber,
-        reach: Reach,
+        binding: ServerBinding,
         uris: Sequence[str],
         notify_client: Callable[[Raw], None],
     ) -> None:
-        """Subscribe to the server's `uris`, in place of an earlier subscription with the key `holder`.
+        """Subscribe to the server's `uris`. Replaces a subscription with an equal key.
 
         `notify_client` gets the params of each `notifications/resources/updated`.
         """
-        work = self._watch(reach, subscriber.identity, uris, notify_client)
-        self._watches.hold(holder, subscriber.agent, work, f"watch {reach.server.key}")
+        work = self._watch(binding, subscriber.identity, uris, notify_client)
+        self._watches.start(key, subscriber.agent, work, f"watch {binding.server.key}")
 
-    def drop(self, holder: object) -> None:
-        self._watches.drop(holder)
+    def unsubscribe(self, key: object) -> None:
+        self._watches.stop(key)
 
     async def aclose(self) -> None:
         """End all subscriptions, without waiting for `resources/unsubscribe`."""
@@ -96,7 +95,7 @@ class ResourceSubscriptions:
         await self._unsubscribing.cancel()
 
     async def _watch(
-        self, reach: Reach, identity: Identity, uris: Sequence[str], notify_client: Callable[[Raw], None]
+        self, binding: ServerBinding, identity: Identity, uris: Sequence[str], notify_client: Callable[[Raw], None]
     ) -> None:
         def notify(message: Message) -> None:
             if message.method == UPDATED and isinstance(message.params, Raw):
@@ -104,55 +103,59 @@ class ResourceSubscriptions:
 
         delay = FIRST_DELAY
         while True:
-            began = self._clock()
+            started_at = self._clock()
             try:
-                if reach.upstream.modern:
-                    await self._listen(reach, identity, uris, notify)
+                if binding.upstream.modern:
+                    await self._listen(binding, identity, uris, notify)
                 else:
-                    await self._subscribe(reach, identity, uris, notify)
+                    await self._subscribe(binding, identity, uris, notify)
             except McpError as error:
-                log.info("The subscription at %s broke off and is renewed in %g s: %s", reach.server.key, delay, error)
-            if self._clock() - began > LAST_DELAY:
+                log.info(
+                    "The subscription at %s broke off and is renewed in %g s: %s", binding.server.key, delay, error
+                )
+            if self._clock() - started_at > LAST_DELAY:
                 delay = FIRST_DELAY
             await asyncio.sleep(delay)
             delay = min(2 * delay, LAST_DELAY)
 
     async def _listen(
-        self, reach: Reach, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
+        self, binding: ServerBinding, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
     ) -> None:
         filter_params = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
-        ident, params = reach.upstream.next_id(), eras.modern_params(filter_params, self._client)
-        max_bytes = min(reach.max_bytes, MAX_EVENT)
+        ident, params = binding.upstream.next_id(), eras.modern_params(filter_params, self._client)
+        max_bytes = min(binding.max_bytes, MAX_EVENT)
         request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, max_bytes)
         request.listens = True
-        await result_as(reach, identity, request, notify)
+        await result_as(binding, identity, request, notify)
 
     async def _subscribe(
-        self, reach: Reach, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
+        self, binding: ServerBinding, identity: Identity, uris: Sequence[str], notify: Callable[[Message], None]
     ) -> None:
         """Subscribe in a session of its own; returns when that session has ended."""
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         ended = asyncio.Event()
         try:
             for uri in uris:
-                request = self._legacy_request(reach, SUBSCRIBE, uri, client)
-                await result_as(reach, identity, request, notify, ended.set)
+                request = self._legacy_request(binding, SUBSCRIBE, uri, client)
+                await result_as(binding, identity, request, notify, ended.set)
             await ended.wait()
         finally:
             if not ended.is_set():
-                work = self._unsubscribe(reach, identity, uris, client)
-                self._unsubscribing.start(work, f"unsubscribe {reach.server.key}")
+                work = self._send_unsubscribe(binding, identity, uris, client)
+                self._unsubscribing.start(work, f"unsubscribe {binding.server.key}")
 
-    async def _unsubscribe(self, reach: Reach, identity: Identity, uris: Sequence[str], client: ClientPeer) -> None:
+    async def _send_unsubscribe(
+        self, binding: ServerBinding, identity: Identity, uris: Sequence[str], client: ClientPeer
+    ) -> None:
         try:
             for uri in uris:
-                await result_as(reach, identity, self._legacy_request(reach, UNSUBSCRIBE, uri, client))
+                await result_as(binding, identity, self._legacy_request(binding, UNSUBSCRIBE, uri, client))
         except McpError as error:
-            log.debug("resources/unsubscribe at %s failed: %s", reach.server.key, error)
+            log.debug("resources/unsubscribe at %s failed: %s", binding.server.key, error)
 
-    def _legacy_request(self, reach: Reach, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
-        params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
-        max_bytes = min(reach.max_bytes, MAX_EVENT)
-        request = UpstreamRequest(reach.upstream.next_id(), method, params, deadline, max_bytes)
+    def _legacy_request(self, binding: ServerBinding, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
+        params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + binding.timeout
+        max_bytes = min(binding.max_bytes, MAX_EVENT)
+        request = UpstreamRequest(binding.upstream.next_id(), method, params, deadline, max_bytes)
         request.client = client
         return request

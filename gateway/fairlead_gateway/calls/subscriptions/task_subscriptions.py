@@ -62,16 +62,16 @@ class _NotificationParams(msgspec.Struct):
     task_id: str = msgspec.field(name="taskId", default="")
 
 
-class _Granted(msgspec.Struct):
+class _GrantedFilter(msgspec.Struct):
     task_ids: list[str] = msgspec.field(name="taskIds", default_factory=list)
 
 
-class _Acknowledged(msgspec.Struct):
-    notifications: _Granted
+class _AcknowledgedParams(msgspec.Struct):
+    notifications: _GrantedFilter
 
 
 class TaskSubscriptions:
-    """Task subscriptions of one gateway. `holder` is any key that identifies a subscription."""
+    """Task subscriptions of one gateway. The `key` of a subscription is any hashable value."""
 
     def __init__(self, tasks: ClientTasks, auditor: Auditor | None = None, keeper: ResultKeeper | None = None) -> None:
         self.tasks = tasks
@@ -86,19 +86,19 @@ class TaskSubscriptions:
         """Route of `tasks/get` for a task; None if the view does not show the tool that created it."""
         return route_of(self.tasks.metrics, view, task, GET)
 
-    def find(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
+    def find(self, view: View, sealed_id: str, identity: Identity) -> TaskRef | None:
         """The task with a sealed id; None unless the task belongs to the principal and the view shows its tool."""
-        task = self.tasks.ids.open(sealed, identity)
+        task = self.tasks.ids.open(sealed_id, identity)
         return None if task is None or self.route(view, task) is None else task
 
-    def hold(self, holder: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
-        """Subscribe to `tasks`, all at one pod, in place of an earlier subscription with the key `holder`."""
+    def subscribe(self, key: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
+        """Subscribe to `tasks`, which run at one pod. Replaces a subscription with an equal key."""
         watch = _TaskWatch(self, listener, tasks)
         agent = agent_of(listener.exchange)
-        self._watches.hold(holder, agent, watch.run(), f"listen to tasks of {tasks[0].server}")
+        self._watches.start(key, agent, watch.run(), f"listen to tasks of {tasks[0].server}")
 
-    def drop(self, holder: object) -> None:
-        self._watches.drop(holder)
+    def unsubscribe(self, key: object) -> None:
+        self._watches.stop(key)
 
     async def limit_result(self, exchange: Exchange, route: Route, notice: TaskNotice) -> TaskNotice:
         """A notification with the task's result shortened to the limit of its tool and policies."""
@@ -110,8 +110,8 @@ class TaskSubscriptions:
         return notice._replace(params=bytes(params))
 
     def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
-        """Record that a client was notified of the end of its task."""
-        self.tasks.open_tasks.remove(agent_of(exchange), task.sealed)
+        """Record that a client was notified of the end of its task, which no longer counts as open."""
+        self.tasks.open_tasks.remove(agent_of(exchange), task.sealed_id)
         if self._auditor is not None:
             call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
             self._auditor.record_call(exchange, call)
@@ -123,7 +123,7 @@ class _TaskWatch:
     def __init__(self, subscriptions: TaskSubscriptions, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
         self._subscriptions = subscriptions
         self._listener = listener
-        self._open = {task.id: task for task in tasks}
+        self._open_tasks = {task.id: task for task in tasks}
         """Unfinished tasks by the server's own id."""
         self._sent_states: dict[str, int] = {}
         """`TaskNotice.state` of the last notification that the client got, by the server's task id."""
@@ -131,35 +131,35 @@ class _TaskWatch:
         """Ids of tasks for which the server sends notifications."""
         self._poll_delays: dict[str, float] = {}
         """Seconds until the next poll, by task id."""
-        self._due = {*self._open}
+        self._due_ids = {*self._open_tasks}
         """Ids of tasks to be polled next; all open tasks if empty."""
         self._wake_up = asyncio.Event()
         """Set to poll before the interval has passed."""
 
     async def run(self) -> None:
         """Poll until all tasks have ended, or the client may no longer see them."""
-        listening = asyncio.get_running_loop().create_task(self._listen(), name="listen to a server's tasks")
+        listen_task = asyncio.get_running_loop().create_task(self._listen(), name="listen to a server's tasks")
         try:
             while True:
-                due, self._due = self._due & self._open.keys() or {*self._open}, set()
-                for ident in due:
-                    self._poll_delays[ident] = await self._poll(self._open[ident])
-                if not self._open:
+                due_ids, self._due_ids = self._due_ids & self._open_tasks.keys() or {*self._open_tasks}, set()
+                for ident in due_ids:
+                    self._poll_delays[ident] = await self._poll(self._open_tasks[ident])
+                if not self._open_tasks:
                     return
                 await asyncio.sleep(MIN_POLL_SECONDS)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(self._poll_delays[ident] for ident in self._open)):
+                    async with asyncio.timeout(min(self._poll_delays[ident] for ident in self._open_tasks)):
                         await self._wake_up.wait()
                 self._wake_up.clear()
         finally:
-            listening.cancel()
+            listen_task.cancel()
 
     async def _poll(self, task: TaskRef) -> float:
         """Poll a task and notify its client of a change. Returns the seconds until the next poll."""
         listener, subscriptions = self._listener, self._subscriptions
         route = listener.find(task)
         if route is None:
-            del self._open[task.id]
+            del self._open_tasks[task.id]
             return MAX_POLL_SECONDS
         tasks = subscriptions.tasks
         server_task = ServerTask(route, task.id, task.pod, listener.capabilities, listener.exchange.identity)
@@ -169,17 +169,17 @@ class _TaskWatch:
         except TooLarge as error:  # the answer would be too large each time
             notice = failed_notice(task, error)
         except (RpcError, NotMcp):  # the task has expired or is lost, as the client learns from its own `tasks/get`
-            del self._open[task.id]
+            del self._open_tasks[task.id]
             return MAX_POLL_SECONDS
         except McpError:
             return MAX_POLL_SECONDS
-        changed = self._sent_states.get(task.id) != notice.state
-        if changed:
+        has_changed = self._sent_states.get(task.id) != notice.state
+        if has_changed:
             notice = await subscriptions.limit_result(listener.exchange, route, notice)
-        if changed and listener.find(task) is not None and listener.notify(notice.params):
+        if has_changed and listener.find(task) is not None and listener.notify(notice.params):
             self._sent_states[task.id] = notice.state
             if notice.ended:
-                del self._open[task.id]
+                del self._open_tasks[task.id]
                 subscriptions.close(listener.exchange, task, notice)
         if task.id in self._pushed_by_server:
             return MAX_POLL_SECONDS
@@ -192,12 +192,12 @@ class _TaskWatch:
     async def _listen(self) -> None:
         """Subscribe to the server's notifications about the tasks, if the server supports that."""
         listener = self._listener
-        route = listener.find(next(iter(self._open.values())))
+        route = listener.find(next(iter(self._open_tasks.values())))
         if route is None or not isinstance(route.server.catalog.endpoint, HttpEndpoint):
             return  # all clients share the stream, and its notifications do not name a client
-        upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
-        wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
-        params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
+        upstream, pod = route.binding.upstream, next(iter(self._open_tasks.values())).pod
+        filter_params = jsonrpc.encode({"notifications": {"taskIds": [*self._open_tasks]}})
+        params = eras.modern_params(filter_params, self._subscriptions.tasks.client, listener.capabilities)
         request = UpstreamRequest(upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes)
         request.affinity_tag = pod
         request.listens = True
@@ -215,12 +215,12 @@ class _TaskWatch:
             if message.method == NOTIFIED:
                 task_ids = {msgspec.json.decode(params, type=_NotificationParams).task_id}
             elif message.method == ACKNOWLEDGED:
-                task_ids = {*msgspec.json.decode(params, type=_Acknowledged).notifications.task_ids}
-                self._pushed_by_server = self._open.keys() & task_ids
+                task_ids = {*msgspec.json.decode(params, type=_AcknowledgedParams).notifications.task_ids}
+                self._pushed_by_server = self._open_tasks.keys() & task_ids
             else:
                 return
         except jsonrpc.UNREADABLE:
             return
         # polls after the acknowledgment too, because the server does not report changes from before it
-        self._due |= self._open.keys() & task_ids
+        self._due_ids |= self._open_tasks.keys() & task_ids
         self._wake_up.set()

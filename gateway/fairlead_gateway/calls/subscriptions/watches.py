@@ -22,39 +22,39 @@ class _AgentWatch(NamedTuple):
 
 
 class WatchTasks:
-    """Asyncio tasks of subscriptions by `holder`, any key that identifies a subscription.
+    """Asyncio tasks of subscriptions, by the key of the subscription: any hashable value.
 
     Beyond MAX_WATCHES, the oldest task of the agent with the most tasks is cancelled.
     """
 
     def __init__(self) -> None:
-        self._running = TaskSet()
+        self._tasks = TaskSet()
         self._watches: dict[object, _AgentWatch] = {}
-        """Running tasks by `holder`, the oldest first."""
+        """Running tasks by key, the oldest first."""
 
     def __len__(self) -> int:
         return len(self._watches)
 
-    def hold(self, holder: object, agent: str, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run `work` in a task, in place of an earlier task of `holder`. The task counts for `agent`."""
-        self.drop(holder)
-        task = self._running.start(work, name)
-        self._watches[holder] = _AgentWatch(agent, task)
-        task.add_done_callback(lambda done: self._remove_ended(holder, done))
+    def start(self, key: object, agent: str, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run `work` in a task, which counts for `agent`. Cancels an earlier task with an equal key."""
+        self.stop(key)
+        task = self._tasks.start(work, name)
+        self._watches[key] = _AgentWatch(agent, task)
+        task.add_done_callback(lambda done: self._remove_ended(key, done))
         if len(self._watches) > MAX_WATCHES:
-            [oldest] = oldest_of_largest(((key, watch.agent, 1) for key, watch in self._watches.items()), 1)
-            self.drop(oldest)
+            [oldest_key] = oldest_of_largest(((other, watch.agent, 1) for other, watch in self._watches.items()), 1)
+            self.stop(oldest_key)
 
-    def drop(self, holder: object) -> None:
-        """Cancel the task of a holder; no-op if it has none."""
-        watch = self._watches.pop(holder, None)
+    def stop(self, key: object) -> None:
+        """Cancel the task with a key; no-op if there is none."""
+        watch = self._watches.pop(key, None)
         if watch is not None:
             watch.task.cancel()
 
-    def _remove_ended(self, holder: object, task: asyncio.Task[None]) -> None:
-        watch = self._watches.get(holder)
+    def _remove_ended(self, key: object, task: asyncio.Task[None]) -> None:
+        watch = self._watches.get(key)
         if watch is not None and watch.task is task:
-            del self._watches[holder]
+            del self._watches[key]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("The background task %r failed because of a defect", task.get_name(), exc_info=error)
@@ -62,4 +62,4 @@ class WatchTasks:
     async def cancel(self) -> None:
         """Cancel all tasks, and wait for their end."""
         self._watches.clear()
-        await self._running.cancel()
+        await self._tasks.cancel()

@@ -45,7 +45,7 @@ AWAITED: Final = 2
 """The client does not declare the tasks extension, but the gateway does, and waits for the task's result."""
 WITHHELD: Final = 3
 """The client declares the tasks extension, but the gateway does not: the limit on open tasks is reached."""
-MAY_BECOME: Final = (DECLARED, AWAITED)
+TASK_DECLARATIONS: Final = (DECLARED, AWAITED)
 """Declarations with which the server may answer a call by a task."""
 LIMIT_NAME: Final = "openTasks"
 """Name of the limit on open tasks in metrics."""
@@ -75,16 +75,16 @@ class ClientTasks:
         self.metrics = metrics
         self.client = client
         self.clock = clock
-        self.running = TaskSet()
+        self.background_requests = TaskSet()
         """Background requests about tasks, such as cancellations."""
 
     def resolve(self, view: View, request: McpRequest, identity: Identity) -> Route | Rejection:
         """Route of a request about a task; replaces the sealed task id in the request's params by the server's own."""
         try:
-            sealed = jsonrpc.decode_text(request.params["taskId"])
+            sealed_id = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return invalid_params(request, "params.taskId must be a string")
-        task = self.ids.open(sealed, identity)
+        task = self.ids.open(sealed_id, identity)
         if task is None and methods.TASKS not in view.resources.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
         route = None if task is None else route_of(self.metrics, view, task, request.method)
@@ -96,7 +96,7 @@ class ClientTasks:
                 responses = _decode_members(params["inputResponses"])
             except jsonrpc.UNREADABLE:
                 return invalid_params(request, "params.inputResponses must be an object")
-            params["inputResponses"] = Raw(_rekey(responses, sealed, task.id))
+            params["inputResponses"] = Raw(_rekey(responses, sealed_id, task.id))
         request.params = params
         return route
 
@@ -125,7 +125,7 @@ class ClientTasks:
 
     def may_create(self, route: Route, agent: str) -> bool:
         """Whether the agent's call may become a task, if its client declares the tasks extension."""
-        return route.upstream.keeps_tasks and self.open_tasks.has_room(agent)
+        return route.upstream.accepts_tasks and self.open_tasks.has_room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
         """The server's result that names a new task, with the sealed id in place of the server's. Counts the task.
@@ -133,10 +133,10 @@ class ClientTasks:
         Raises NotMcp if the result is not a task.
         """
         task = server_tasks.read(result)
-        sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
+        sealed_id = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
-            self.open_tasks.add(agent_of(exchange), sealed, task.ttl_ms)
-        return _with_sealed_ids(jsonrpc.decode_object(result), task, sealed, route)
+            self.open_tasks.add(agent_of(exchange), sealed_id, task.ttl_ms)
+        return _with_sealed_ids(jsonrpc.decode_object(result), task, sealed_id, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
         """The answer to a request about a task, with the sealed id in place of the server's.
@@ -148,22 +148,23 @@ class ClientTasks:
         agent = agent_of(exchange)
         if method in (CANCEL, UPDATE):
             if method == CANCEL:
-                self.open_tasks.remove(agent, ref.sealed)
+                self.open_tasks.remove(agent, ref.sealed_id)
             return bytes(outcome.result)
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
-            self.open_tasks.remove(agent, ref.sealed)
-        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+            self.open_tasks.remove(agent, ref.sealed_id)
+        return _with_sealed_ids(jsonrpc.decode_object(outcome.result), task, ref.sealed_id, route)
 
-    def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
+    def over_limit_refusal(self, route: Route, agent: str, *, gateway_waits: bool) -> Refusal | None:
         """Refusal of a call to a tool that always creates a task, if the agent or the server has reached its limit.
 
-        With `waits` the gateway waits for the task during the call; such a task does not count as open for the agent.
+        With `gateway_waits` the gateway waits for the task during the call; such a task does not count as open for the
+        agent.
         """
         open_tasks = self.open_tasks
-        if not waits and not open_tasks.has_room(agent):
+        if not gateway_waits and not open_tasks.has_room(agent):
             message = f"you have {open_tasks.limit} open tasks, which is the limit: wait for one to end, or cancel it"
-        elif not route.upstream.keeps_tasks:
+        elif not route.upstream.accepts_tasks:
             message = (
                 f"half of the processes that {route.server.key} may have (FAIRLEAD_UPSTREAM_SESSIONS) run a task, "
                 "which is the limit: wait for one to end, or cancel it"
@@ -185,7 +186,7 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
 
 
 class TaskNotice(NamedTuple):
-    """State of a task, as a client is notified of it by `notifications/tasks`."""
+    """State of a task, for the `notifications/tasks` to its client."""
 
     params: bytes
     """Params of the notification, raw JSON."""
@@ -206,7 +207,7 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    params = _with_sealed_ids(members, task, route.task.sealed, route)
+    params = _with_sealed_ids(members, task, route.task.sealed_id, route)
     if route.uris is not None:
         params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
     return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
@@ -215,13 +216,13 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     """Notification that a task failed, because the server's answer to `tasks/get` cannot be passed on.
 
-    `error` tells why. The times are that of the notification, as the task's own times are unknown.
+    `error` is the reason. The time of the notification stands for the task's times, which are unknown.
     """
     refusal = refusals.refusal_for(error)
     now = datetime.now(UTC).isoformat()
     params = jsonrpc.encode(
         {
-            "taskId": task.sealed,
+            "taskId": task.sealed_id,
             "status": "failed",
             "createdAt": now,
             "lastUpdatedAt": now,
@@ -232,13 +233,13 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     return TaskNotice(params, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 
-def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
-    members["taskId"] = Raw(jsonrpc.encode(sealed))
-    server_id = task.task_id if route.task is None else route.task.id
+def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed_id: str, route: Route) -> bytes:
+    members["taskId"] = Raw(jsonrpc.encode(sealed_id))
+    server_task_id = task.task_id if route.task is None else route.task.id
     if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions at once")
-    if task.questions is not UNSET and server_id:
-        members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
+    if task.questions is not UNSET and server_task_id:
+        members["inputRequests"] = Raw(_rekey(task.questions, server_task_id, sealed_id))
     ref = route.task
     if task.result is not UNSET and ref is not None:
         result = _conform(task.result if ref.shape is None else _reshape(ref.shape, task.result))
@@ -249,8 +250,8 @@ def _with_sealed_ids(members: jsonrpc.RawObject, task: Task, sealed: str, route:
 
 
 def _reshape(shape: CallShape, result: Raw) -> Raw:
-    shown = shape.show_small(result)
-    return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if shown is None else shown
+    reshaped = shape.reshape_small(result)
+    return Raw(mark(bytes(result), "no part is selected of large results of tasks")) if reshaped is None else reshaped
 
 
 def _conform(result: Raw) -> bytes | Raw:
@@ -263,23 +264,23 @@ def _conform(result: Raw) -> bytes | Raw:
 def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
     """Params without the client's declaration of tasks, for a call that must not become a task."""
     meta = jsonrpc.decode_object(members["_meta"])
-    declared = jsonrpc.decode_object(meta[eras.META_CAPABILITIES])
+    client_capabilities = jsonrpc.decode_object(meta[eras.META_CAPABILITIES])
     extensions = {**capabilities.extension_settings(meta[eras.META_CAPABILITIES])}
     extensions.pop(methods.TASKS, None)
-    declared["extensions"] = Raw(jsonrpc.encode(extensions))
-    meta[eras.META_CAPABILITIES] = Raw(jsonrpc.encode(declared))
+    client_capabilities["extensions"] = Raw(jsonrpc.encode(extensions))
+    meta[eras.META_CAPABILITIES] = Raw(jsonrpc.encode(client_capabilities))
     return {**members, "_meta": Raw(jsonrpc.encode(meta))}
 
 
-def with_tasks_extension(declared: bytes | None) -> bytes:
+def with_tasks_extension(client_capabilities: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with the tasks extension added."""
-    return capabilities.add_extension(declared, methods.TASKS)
+    return capabilities.add_extension(client_capabilities, methods.TASKS)
 
 
-def under_client_id(error: RpcError, route: Route) -> RpcError:
+def with_sealed_id(error: RpcError, route: Route) -> RpcError:
     """A server's error about a task, with the server's task id replaced by the sealed one."""
     assert route.task is not None
-    message = error.message.replace(route.task.id, route.task.sealed) if route.task.id else error.message
+    message = error.message.replace(route.task.id, route.task.sealed_id) if route.task.id else error.message
     return RpcError(error.code, message, error.data, status=error.status)
 
 

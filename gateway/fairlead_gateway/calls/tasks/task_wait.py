@@ -48,9 +48,9 @@ class ServerTask(NamedTuple):
     """Caller to whom the task belongs."""
 
     @classmethod
-    def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None, identity: Identity) -> ServerTask:
-        """The task in a `tools/call` result. Raises NotMcp if the result is not a task."""
-        task_id, pod = affinity.split(server_tasks.read(created).task_id)
+    def of(cls, route: Route, first_answer: bytes | Raw, capabilities: bytes | None, identity: Identity) -> ServerTask:
+        """The task that a `tools/call` result names. Raises NotMcp if the result is not a task."""
+        task_id, pod = affinity.split(server_tasks.read(first_answer).task_id)
         return cls(route, task_id, pod, with_tasks_extension(capabilities), identity)
 
     def request(self, client: eras.Client, method: str, params: jsonrpc.RawObject, deadline: float) -> UpstreamRequest:
@@ -92,9 +92,11 @@ class TaskWait:
         self._report = report
         self._deadline = deadline
 
-    async def outcome(self, created: Raw) -> Raw:
-        """Poll the task until it ends; see `task_polling.wait_for_result`. `created` is the result that named it."""
-        return await task_polling.wait_for_result(created, self)
+    async def outcome(self, first_answer: Raw) -> Raw:
+        """Poll the task until it ends; `first_answer` is the result that named the task. Raises like
+        `task_polling.wait_for_result`.
+        """
+        return await task_polling.wait_for_result(first_answer, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         request = self._task.request(self._tasks.client, method, params, self._deadline)
@@ -121,25 +123,25 @@ class TaskWait:
 
 def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
     """Function that sends a task's status message to a client as progress; a no-op without a progress token."""
-    count = itertools.count(1).__next__
+    next_step = itertools.count(1).__next__
 
     def report(status: str) -> None:
         if token is not None:
-            params = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
+            params = {progress_token.NAME: Raw(token.value), "progress": next_step(), "message": status}
             body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
             exchange.notify(bytes(escape(body)) if escapes else body)
 
     return report
 
 
-def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw, identity: Identity) -> None:
+def cancel_soon(tasks: ClientTasks, route: Route, first_answer: bytes | Raw, identity: Identity) -> None:
     """Cancel the task in a `tools/call` result in the background. Raises NotMcp if the result is not a task."""
-    _cancel_soon(tasks, ServerTask.of(route, created, None, identity))
+    _cancel_soon(tasks, ServerTask.of(route, first_answer, None, identity))
 
 
 def _cancel_soon(tasks: ClientTasks, task: ServerTask) -> None:
     request = task.request(tasks.client, CANCEL, {}, tasks.clock() + CANCEL_SECONDS)
-    tasks.running.start(_cancel(task, request), "cancel a task")
+    tasks.background_requests.start(_cancel(task, request), "cancel a task")
 
 
 async def _cancel(task: ServerTask, request: UpstreamRequest) -> None:

@@ -53,5 +53,5 @@ def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
 def detail_of(refusal: Refusal) -> dict[str, dict[str, str]]:
     """The `data` member of the JSON-RPC error for a refusal."""
     optional = {"claims": refusal.claims, "signInUrl": refusal.sign_in_url}
-    given = {name: value for name, value in optional.items() if value}
-    return {META_ERROR: {"code": refusal.code, "message": refusal.message, **given}}
+    details = {name: value for name, value in optional.items() if value}
+    return {META_ERROR: {"code": refusal.code, "message": refusal.message, **details}}

@@ -33,7 +33,7 @@ _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 class TranslatedResult:
     """A raw result in the client's era, and its kind: a success, a tool error, a task, or a request for input."""
 
-    __slots__ = ("is_error", "is_task", "lacks_structured", "mended", "needs_input", "result")
+    __slots__ = ("is_error", "is_task", "lacks_structured", "needs_input", "repaired_defect", "result")
 
     def __init__(self, result: bytes | Raw, is_error: bool, needs_input: bool = False, is_task: bool = False) -> None:
         self.result = result
@@ -41,7 +41,7 @@ class TranslatedResult:
         self.needs_input = needs_input
         self.is_task = is_task
         """Whether the result is a task (SEP-2663)."""
-        self.mended = ""
+        self.repaired_defect = ""
         """Defect of the server's result that was repaired, because clients would reject it; empty if there was none."""
         self.lacks_structured = False
         """Whether `structuredContent` was removed, because the client's revision does not allow its type."""
@@ -49,18 +49,18 @@ class TranslatedResult:
 
 def params(
     members: RawObject,
-    declared: RawObject | None,
+    meta_members: RawObject | None,
     token: ProgressToken | None,
     gateway_token: bytes,
     *,
     from_modern: bool,
     to_modern: bool,
 ) -> bytes:
-    """The params of a request in the server's era, raw JSON. Changes `members`, the client's params.
+    """The params of a request in the server's era, raw JSON. Modifies `members`, the client's params.
 
-    `declared` are members of `_meta` that a modern server requires in each request, with the data that a legacy client
-    sent in `initialize`. If the client sent a progress token, `gateway_token` replaces it, because tokens must be
-    unique on a connection that several clients share. Raises msgspec.DecodeError if `_meta` is not an object.
+    `meta_members` are the members of `_meta` that a modern server requires in each request, with the data that a legacy
+    client sent in `initialize`. If the client sent a progress token, `gateway_token` replaces it, because tokens must
+    be unique on a connection that several clients share. Raises msgspec.DecodeError if `_meta` is not an object.
     """
     if from_modern == to_modern:
         if token is not None:
@@ -68,8 +68,8 @@ def params(
         return jsonrpc.encode(members)
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
     meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
-    if to_modern and declared is not None:
-        meta.update(declared)
+    if to_modern and meta_members is not None:
+        meta.update(meta_members)
     if token is not None:
         meta[progress_token.NAME] = Raw(gateway_token)
     if meta:
@@ -80,9 +80,9 @@ def params(
 
 
 def _with_token(meta: Raw, token: ProgressToken, gateway_token: bytes) -> Raw:
-    replaced = token.replace_in(bytes(meta), gateway_token)
-    if replaced is not None:
-        return Raw(replaced)
+    meta_with_token = token.replace_in(bytes(meta), gateway_token)
+    if meta_with_token is not None:
+        return Raw(meta_with_token)
     return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(gateway_token)}))
 
 
@@ -117,7 +117,7 @@ def result(
     content of any type. Raises NotMcp if the result is not an object, or if the result of a method other than
     `tools/call` cannot be repaired.
     """
-    defect, left_out = "", False
+    defect, structured_was_removed = "", False
     try:
         head: ResultHead | None = members
         if members is None:
@@ -131,7 +131,9 @@ def result(
             defect = "the result has no content"
         if defect and method == CALL:
             any_structured |= to_modern
-            raw, left_out = tool_results.repair(raw, from_modern=from_modern, any_structured=any_structured)
+            raw, structured_was_removed = tool_results.repair(
+                raw, from_modern=from_modern, any_structured=any_structured
+            )
         if head is None or defect:
             head = jsonrpc.decode_result_head(raw)
         outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
@@ -139,18 +141,18 @@ def result(
         raise NotMcp(f"the server sent an invalid result ({error})") from error
     if defect:
         # 2026-07-28 allows structured content of any type, so for a modern server this is not a defect
-        outcome.mended = "" if from_modern and defect.endswith("`$.structuredContent`") else defect
-        outcome.lacks_structured = left_out
+        outcome.repaired_defect = "" if from_modern and defect.endswith("`$.structuredContent`") else defect
+        outcome.lacks_structured = structured_was_removed
     return outcome
 
 
 def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[bytes | Raw, str]:
     """The repaired result of a method other than `tools/call`, and the defect that was repaired, or ""."""
-    mended, defect = tool_results.mend_head(raw)
-    if _is_complete(jsonrpc.decode_result_head(mended), from_modern=from_modern):
-        mended, content_error = prompt_results.conform(method, mended)
+    repaired, defect = tool_results.mend_head(raw)
+    if _is_complete(jsonrpc.decode_result_head(repaired), from_modern=from_modern):
+        repaired, content_error = prompt_results.conform(method, repaired)
         defect = defect or content_error
-    return mended, defect
+    return repaired, defect
 
 
 def _is_complete(head: ResultHead, *, from_modern: bool) -> bool:
@@ -187,8 +189,8 @@ def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
     name = eras.META_SERVER_INFO.encode()
     if len(raw) > _VIEW_BYTES:
         comma = b"," if b'"' in raw else b""
-        added = b'%b"resultType":"complete","_meta":{"%b":%b}}' % (comma, name, server_info)
-        return b"".join((memoryview(raw)[: raw.rindex(b"}")], added))
+        suffix = b'%b"resultType":"complete","_meta":{"%b":%b}}' % (comma, name, server_info)
+        return b"".join((memoryview(raw)[: raw.rindex(b"}")], suffix))
     body = raw.rstrip()[:-1]
     comma = b"" if body.strip() == b"{" else b","
     return b'%b%b"resultType":"complete","_meta":{"%b":%b}}' % (body, comma, name, server_info)
@@ -228,7 +230,7 @@ def progress(message_params: Raw, *, gateway_token: bytes, client_token: bytes) 
     try:
         if bytes(_decode_progress(message_params).token) != gateway_token:
             return None
-        renamed = jsonrpc.with_member(message_params, progress_token.NAME, client_token)
+        params = jsonrpc.with_member(message_params, progress_token.NAME, client_token)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return jsonrpc.notification("notifications/progress", renamed)
+    return jsonrpc.notification("notifications/progress", params)

@@ -40,7 +40,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.sending import NO_OP_PENDING
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
@@ -94,7 +94,7 @@ class Server(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         self.sinks.append(sink)
-        return ANSWERED
+        return NO_OP_PENDING
 
     def answer(self, body: bytes) -> None:
         sinks = self.sinks
@@ -161,7 +161,7 @@ class Case:
             params = {"name": Raw(b'"get"')} | ({"_meta": Raw(meta_json.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
-            request.recording = self.recording
+            request.context_session = self.recording
             request.result_tokens = self.tokens
             exchange = _CapturingExchange(Origin(identity=ADA), None, AnswerBuffers())
             made.append((ToolCall(context, exchange, server.route_through(self.route), request), exchange))

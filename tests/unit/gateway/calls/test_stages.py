@@ -82,7 +82,7 @@ def tool_call(
     named = {} if arguments is None else {"arguments": Raw(arguments.encode())}
     raw = {name: Raw(value.encode()) for name, value in params.items()}
     request = McpRequest(False, "tools/call", b"1", {"name": Raw(b'"get"'), **named, **raw}, b"s" if opened else None)
-    request.opened = opened
+    request.legacy_session = opened
     return ToolCall(context, _CapturingExchange(Origin(), None, AnswerBuffers()), route, request)
 
 
@@ -162,12 +162,12 @@ def test_the_stages_are_those_of_the_table_in_their_order() -> None:
 
 def test_the_fewest_tokens_of_tool_policy_and_request_bound_a_result() -> None:
     bounded = call(replace(OPEN, result_tokens=900, quota=Quota("default", result_tokens=700)))
-    assert (stages.set_result_limit(bounded), bounded.most_tokens) == (None, 700)
+    assert (stages.set_result_limit(bounded), bounded.max_result_tokens) == (None, 700)
     bounded.request.result_tokens = 500
-    assert (stages.set_result_limit(bounded), bounded.most_tokens) == (None, 500)
+    assert (stages.set_result_limit(bounded), bounded.max_result_tokens) == (None, 500)
     free = call(OPEN)
     free.request.default_tokens = 2000
-    assert (stages.set_result_limit(free), free.most_tokens) == (None, 2000)
+    assert (stages.set_result_limit(free), free.max_result_tokens) == (None, 2000)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -192,7 +192,7 @@ def test_a_tool_for_clients_with_a_capability_says_which() -> None:
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
     refused = call(replace(OPEN, constraint=EVEN))
     stages.check_constraint(refused)
-    assert refused.denied == "rule 0 of policy n/p"
+    assert refused.denying_rules == "rule 0 of policy n/p"
 
 
 def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None:

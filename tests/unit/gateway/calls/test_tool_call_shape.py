@@ -43,19 +43,19 @@ def test_secrets_win_over_arguments_and_are_not_added_to_a_request_without_any()
 
 
 def test_a_shape_says_which_secret_it_lacks() -> None:
-    assert shape(hidden=("key",)).lacking is None
-    assert ToolCallShape(ToolShape(definition=Raw(b"{}"), secrets=("key",)), ()).lacking == "key"
+    assert shape(hidden=("key",)).missing_secret is None
+    assert ToolCallShape(ToolShape(definition=Raw(b"{}"), secrets=("key",)), ()).missing_secret == "key"
 
 
 def test_a_result_that_is_too_large_is_left_to_a_process() -> None:
     made = shape(select="a")
     small = json.dumps({"content": [], "structuredContent": {"a": 1}}).encode()
     large = json.dumps({"content": [], "structuredContent": {"a": "x" * SMALL_RESULT}}).encode()
-    selected = made.show_small(Raw(small))
+    selected = made.reshape_small(Raw(small))
     assert selected is not None
     assert json.loads(bytes(selected))["structuredContent"] == 1
-    assert made.show_small(Raw(large)) is None
-    whole = shape().show_small(Raw(large))
+    assert made.reshape_small(Raw(large)) is None
+    whole = shape().reshape_small(Raw(large))
     assert whole is not None
     assert bytes(whole) == large
 

@@ -17,9 +17,9 @@ async def test_watches_beyond_the_bound_end_with_the_oldest_of_the_agent_with_mo
         finally:
             ended.append(name)
 
-    watches.hold("first", "quiet", work("quiet"), "quiet")
+    watches.start("first", "quiet", work("quiet"), "quiet")
     for number in range(MAX_WATCHES + 1):
-        watches.hold(number, "greedy", work(str(number)), "greedy")
+        watches.start(number, "greedy", work(str(number)), "greedy")
         await asyncio.sleep(0)
     assert len(watches) == MAX_WATCHES
     assert ended == ["0", "1"]
@@ -38,10 +38,10 @@ async def test_a_holder_has_one_task_at_a_time() -> None:
             ended.append(name)
 
     for name in ("before", "after"):
-        watches.hold("holder", "agent", work(name), name)
+        watches.start("holder", "agent", work(name), name)
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (len(watches), ended) == (1, ["before"])
-    watches.drop("holder")
+    watches.stop("holder")
     await watches.cancel()
     assert ended == ["before", "after"]

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.refusal import BUSY, CredentialRefusal
-from fairlead_gateway.identity.request_authentication import WAITING, Identities
+from fairlead_gateway.identity.request_authentication import MAX_PENDING, Identities
 from fixed_authenticator import Names
 
 
@@ -38,7 +38,7 @@ async def test_an_authenticator_that_does_not_answer_lets_nobody_in(caplog: pyte
 
 async def test_credentials_beyond_the_number_of_lookups_are_refused_at_once() -> None:
     identities = Identities([Silent()], seconds=30)
-    waiting = [asyncio.ensure_future(identities.identify(b"Bearer %d" % number)) for number in range(WAITING)]
+    waiting = [asyncio.ensure_future(identities.identify(b"Bearer %d" % number)) for number in range(MAX_PENDING)]
     await asyncio.sleep(0)
     assert await identities.identify(b"Bearer another") == BUSY
     for task in waiting:

@@ -79,7 +79,7 @@ async def door() -> Door:
 
 
 def accept(door: Door, token: str) -> Identity:
-    assert door.own.wants(token)
+    assert door.own.recognizes(token)
     verdict = door.own.check(token)
     assert isinstance(verdict, Identity)
     return verdict
@@ -217,7 +217,7 @@ async def test_an_unsigned_token_is_refused(door: Door) -> None:
 
 async def test_tokens_of_others_are_not_wanted(door: Door) -> None:
     for token in ("", "x", "a.b.c", await door.forge(iss=ISSUER), "." * 9_000, f"{await door.forge()}{'x' * 9_000}"):
-        assert not door.own.wants(token)
+        assert not door.own.recognizes(token)
 
 
 async def test_a_token_by_a_key_that_another_replica_made_is_looked_up() -> None:
@@ -297,7 +297,7 @@ async def test_tokens_of_an_ended_session_are_refused_at_once_at_every_replica(w
     for credential, name in ((header, "ada"), (another, "ben")):
         identity = await identities.identify(credential)
         assert isinstance(identity, Identity)
-        identities.hold(identity, partial(closed.append, name))
+        identities.watch(identity, partial(closed.append, name))
     await replica.refresh(issued.refresh_token)
     await world.replica().sessions.end(key_of(), issued.session.id)
     await eventually(lambda: closed)

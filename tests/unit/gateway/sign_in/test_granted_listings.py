@@ -15,7 +15,7 @@ from fairlead_api.documents.catalog import Catalog, HttpEndpoint
 from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import GrantedListing
-from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, MAX_TRIED, GrantedListings
+from fairlead_gateway.sign_in.granted_listings import IDLE_SECONDS, MAX_PERSONS, GrantedListings
 from fairlead_gateway.upstream.server_consent import ServerConsent
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError
 from fairlead_mcp.oauth.access_token import AccessToken
@@ -93,7 +93,7 @@ async def lists_of(server: Listed, *persons: str) -> tuple[GrantedListings, Hand
 async def read_due(lists: GrantedListings) -> None:
     """Read the lists that are due, and wait until they are read."""
     await lists._read_due()
-    await asyncio.gather(*lists._reading.values())
+    await asyncio.gather(*lists._reading_tasks.values())
     await asyncio.sleep(0)
 
 
@@ -110,13 +110,13 @@ async def test_lists_are_those_of_the_oldest_grant_that_is_still_good() -> None:
 
 async def test_old_grants_that_do_not_work_keep_no_other_from_being_used() -> None:
     server = Listed()
-    persons = [f"p{number}" for number in range(2 * MAX_TRIED + 1)]
+    persons = [f"p{number}" for number in range(2 * MAX_PERSONS + 1)]
     lists, clock, _ = await lists_of(server, *persons)
-    server.ended = {person.encode() for person in persons[:MAX_TRIED]}
+    server.ended = {person.encode() for person in persons[:MAX_PERSONS]}
     for _ in range(3):
         await read_due(lists)
         clock.now += IDLE_SECONDS
-    good = persons[MAX_TRIED]
+    good = persons[MAX_PERSONS]
     assert server.persons == [good, good]
     server.ended = {person.encode() for person in persons[1:]}
     for _ in range(3):
@@ -147,7 +147,7 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
     server = Listed()
     lists, _, _ = await lists_of(server, *persons)
     await read_due(lists)
-    lists.signed_in(LINEAR, b"dora")
+    lists.note_sign_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == [*persons, "dora"]
     lists.refresh(LINEAR)
@@ -158,7 +158,7 @@ async def test_a_sign_in_and_a_refresh_list_at_once(persons: tuple[str, ...]) ->
 async def test_lists_are_read_again_when_the_spec_shares_another_part_of_them() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice")
-    lists._read_before[LINEAR], lists._due_times[LINEAR] = (), float("inf")
+    lists._read_settings[LINEAR], lists._due_times[LINEAR] = (), float("inf")
     await read_due(lists)
     assert server.persons == []
     settings = msgspec.structs.replace(server.consent.settings, shared=("prompts",))
@@ -170,8 +170,8 @@ async def test_lists_are_read_again_when_the_spec_shares_another_part_of_them() 
 async def test_later_lists_stay_those_of_the_oldest_grant_after_another_person_has_signed_in() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice", "dora")
-    lists._read_before[LINEAR] = ()
-    lists.signed_in(LINEAR, b"dora")
+    lists._read_settings[LINEAR] = ()
+    lists.note_sign_in(LINEAR, b"dora")
     await read_due(lists)
     assert server.persons == ["alice"]
 
@@ -184,9 +184,9 @@ async def test_a_person_whom_the_server_refuses_does_not_keep_the_lists_from_oth
     lists, _, _ = await lists_of(server, "alice", "bob", "carol")
     tried: list[tuple[bytes, str]] = []
     lists._observe = lambda server, person, cause, seconds: tried.append((person, cause))
-    lists._read_before[LINEAR] = ()
+    lists._read_settings[LINEAR] = ()
     if signed_in:
-        lists.signed_in(LINEAR, signed_in)
+        lists.note_sign_in(LINEAR, signed_in)
     await read_due(lists)
     assert server.persons == ["alice", "bob", "carol"]
     assert tried == [(b"alice", "HttpRefused"), (b"bob", "HttpRefused"), (b"carol", "ConnectFailed")]
@@ -196,7 +196,7 @@ async def test_servers_that_list_to_everybody_are_left_alone() -> None:
     server = Listed()
     lists, _, _ = await lists_of(server, "alice")
     lists._consents = dict
-    lists.signed_in(LINEAR, b"alice")
+    lists.note_sign_in(LINEAR, b"alice")
     await read_due(lists)
     assert server.persons == []
 
@@ -208,14 +208,14 @@ async def test_a_server_that_hangs_delays_no_other_and_is_asked_once() -> None:
     other = ServerKey("default", "notion")
     lists._consents = lambda: {LINEAR: hanging.consent, other: quick.consent}
     await lists._read_due()
-    lists.signed_in(other, b"bob")
-    lists.signed_in(LINEAR, b"bob")
+    lists.note_sign_in(other, b"bob")
+    lists.note_sign_in(LINEAR, b"bob")
     await lists._read_due()
     await lists._read_due()
-    await lists._reading[other]
+    await lists._reading_tasks[other]
     assert (hanging.persons, quick.persons) == (["bob"], ["bob"])
     await lists.aclose()
-    assert lists._reading == {}
+    assert lists._reading_tasks == {}
 
 
 INTERVAL = 100.0

@@ -9,7 +9,7 @@ import pytest
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.sign_in.pending import (
     MAX_OPEN,
-    MAX_OPEN_EACH,
+    MAX_OPEN_PER_PERSON,
     MAX_SCOPE_CHARS,
     MAX_URL_CHARS,
     SIGN_IN_SECONDS,
@@ -86,8 +86,10 @@ def test_a_link_ends_after_ten_minutes() -> None:
 
 def test_links_of_one_person_leave_room_for_those_of_others() -> None:
     pending = replica()
-    first = [pending.open(b"alice", "alice", ServerKey("n", str(number)), None) for number in range(MAX_OPEN_EACH + 3)]
-    assert len(pending) == MAX_OPEN_EACH
+    first = [
+        pending.open(b"alice", "alice", ServerKey("n", str(number)), None) for number in range(MAX_OPEN_PER_PERSON + 3)
+    ]
+    assert len(pending) == MAX_OPEN_PER_PERSON
     assert first[0].ended.is_set()
     assert not first[-1].ended.is_set()
 
@@ -99,7 +101,7 @@ def test_links_of_one_person_from_elsewhere_drop_nobody_elses() -> None:
     for number in range(MAX_OPEN + 1):
         link = elsewhere.open(b"mallory", "mallory", LINEAR, Challenge("", (f"s{number}",)))
         assert pending.find(link.id) is not None
-    assert len(pending) == MAX_OPEN_EACH + 1
+    assert len(pending) == MAX_OPEN_PER_PERSON + 1
     assert pending.find(bobs.id) is bobs
     assert not bobs.ended.is_set()
 
@@ -142,7 +144,7 @@ def test_an_answer_is_taken_from_the_browser_that_began_and_once() -> None:
     assert begun is not None
     assert begun[0] is sign_in
     assert begun[1] == msgspec.structs.replace(authorization("state"), url="")
-    pending.take(begun[1])
+    pending.mark_answered(begun[1])
     assert pending.of_answer("state", cookies) is None
     assert pending.of_answer("again", cookies_of(pending, sign_in, "again")) is not None
 

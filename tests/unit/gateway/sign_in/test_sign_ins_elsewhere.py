@@ -69,14 +69,14 @@ class Replica(NamedTuple):
 async def replica(calls: int = 1) -> AsyncIterator[Replica]:
     store, nothing = CountedGrants(), cast("Any", None)
     services = SignInServices(
-        site=SignInSite(lambda: "http://127.0.0.1:1", local=True),
+        site=SignInSite(lambda: "http://127.0.0.1:1", is_local=True),
         store=store,
-        consents=nothing,
-        needed=nothing,
-        everywhere=nothing,
-        credentials=nothing,
-        replaced=lambda server, person: None,
-        granted=nothing,
+        find_consent=nothing,
+        needs_grants=nothing,
+        all_consents=nothing,
+        find_credentials=nothing,
+        forget_key=lambda server, person: None,
+        note_sign_in=nothing,
         clock=nothing,
     )
     clock = HandClock(OPENED)

@@ -8,12 +8,12 @@ from fairlead_api.documents.oauth import USER_CONSENT, OAuthSettings
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.sign_in.pending import PendingSignIns
 from fairlead_gateway.sign_in.sealed_sign_ins import SignInSealer
-from fairlead_gateway.sign_in.site import CALLBACK, SignInSite, named_server, path_of, server_path
+from fairlead_gateway.sign_in.site import CALLBACK, SignInSite, path_of, server_in, server_path
 from fairlead_web.sign_in_pages import browser_cookie
 
 LINEAR = ServerKey("team", "linear")
-LAPTOP = SignInSite(lambda: "http://127.0.0.1:8080", local=True)
-CLUSTER = SignInSite(lambda: "https://tools.example.com", local=False)
+LAPTOP = SignInSite(lambda: "http://127.0.0.1:8080", is_local=True)
+CLUSTER = SignInSite(lambda: "https://tools.example.com", is_local=False)
 BY_HAND = OAuthSettings(grant=USER_CONSENT, client_id="f00d", callback_port=8765)
 ANY = OAuthSettings(grant=USER_CONSENT)
 
@@ -35,14 +35,14 @@ def test_a_registered_port_is_for_laptops() -> None:
 def test_authorization_servers_fetch_the_clients_document_over_https_only() -> None:
     assert CLUSTER.client_document(LINEAR) == "https://tools.example.com/sign-in/client/team/linear"
     assert LAPTOP.client_document(LINEAR) == ""
-    assert SignInSite(lambda: "https://127.0.0.1:8080", local=True).client_document(LINEAR) == ""
+    assert SignInSite(lambda: "https://127.0.0.1:8080", is_local=True).client_document(LINEAR) == ""
 
 
 @pytest.mark.parametrize("namespace", ["callback", "client", "team"])
 def test_no_namespace_is_taken_for_another_page(namespace: str) -> None:
     server = ServerKey(namespace, "linear")
-    assert named_server(path_of(server, "x").partition("?")[0], CALLBACK) is None
-    assert named_server(server_path(CALLBACK, server), CALLBACK) == server
+    assert server_in(path_of(server, "x").partition("?")[0], CALLBACK) is None
+    assert server_in(server_path(CALLBACK, server), CALLBACK) == server
 
 
 def test_cookies_over_https_cannot_be_set_by_other_hosts() -> None:
