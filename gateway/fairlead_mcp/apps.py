@@ -53,11 +53,11 @@ def interface_of(definition: bytes) -> UserInterface:
     """Read the user interface of a raw definition; malformed members are ignored."""
     if b'"ui' not in definition and b'"openai' not in definition and b"\\u" not in definition:
         return NONE
-    named = tuple(uri for uri in uris.find_uris(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
-    visible = _visibility(definition)
-    if visible is None:
-        return UserInterface(named) if named else NONE
-    return UserInterface(named, APP in visible, MODEL in visible)
+    ui_uris = tuple(uri for uri in uris.find_uris(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
+    visibility = _visibility(definition)
+    if visibility is None:
+        return UserInterface(ui_uris) if ui_uris else NONE
+    return UserInterface(ui_uris, APP in visibility, MODEL in visibility)
 
 
 def _visibility(definition: bytes) -> list[str] | None:

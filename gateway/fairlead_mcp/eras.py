@@ -48,10 +48,10 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "skills/list": "skills",
     }
 )
-"""Members of results that have the items, by paginated method."""
+"""Member of the result that contains the items, by paginated method."""
 
 ANNOUNCED: Final = ("tools", "prompts", "resources")
-"""Capabilities that may have `listChanged`."""
+"""Capabilities that may have a member `listChanged`."""
 
 MODERN_ONLY_RESULT_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that legacy revisions do not define."""
@@ -147,7 +147,7 @@ class Negotiated(msgspec.Struct, frozen=True):
 
 
 def announced_lists(capabilities: bytes | Raw) -> tuple[str, ...]:
-    """Return the lists for which capabilities have `listChanged`; malformed capabilities count as without."""
+    """Return the lists whose capability has `listChanged`; none if the capabilities are malformed."""
     features = []
     for feature in ANNOUNCED:
         try:

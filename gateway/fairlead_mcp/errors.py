@@ -234,7 +234,7 @@ def _refusal_reason(status: int) -> str:
 class RpcError(McpError):
     """The server answered with a JSON-RPC error (JSON-RPC 2.0 section 5.1).
 
-    `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 off HTTP).
+    `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 without HTTP).
     """
 
     reason = "RPCError"
@@ -250,7 +250,7 @@ class RpcError(McpError):
 class HandshakeRefused(McpError):
     """The server answered `initialize` with a JSON-RPC error, so the request that needed the connection was not sent.
 
-    `code` and `message` are the server's, `status` is the HTTP status (0 off HTTP).
+    `code` and `message` are the server's, `status` is the HTTP status (0 without HTTP).
     """
 
     reason = "RPCError"

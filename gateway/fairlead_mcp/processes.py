@@ -77,7 +77,7 @@ class Stray(NamedTuple):
     """
 
     pid: int
-    started: int
+    start_time: int
 
 
 def descendants(pid: int) -> list[Stray]:
@@ -132,7 +132,7 @@ def signal_group(pgid: int, number: signal.Signals) -> None:
 def kill_all(strays: list[Stray]) -> None:
     """Kill the given processes that still run, but no later processes with the same IDs."""
     for stray in strays:
-        if stray.started and started_at(stray.pid) == stray.started:
+        if stray.start_time and started_at(stray.pid) == stray.start_time:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(stray.pid, signal.SIGKILL)
 

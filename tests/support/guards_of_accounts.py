@@ -125,7 +125,7 @@ ACCOUNTS = (
     Guard(
         "registrations without end, each at another issuer that a server names",
         "fairlead_mcp.oauth.client_registrations",
-        (("            await self._make_room(key, redirect_uri)\n", ""),),
+        (("            await self._delete_excess(key, redirect_uri)\n", ""),),
         f"{_CONSENTS}::test_issuers_without_end_leave_few_registrations",
         "assert",
     ),

@@ -13,7 +13,7 @@ AUTHORIZATION = (
     Guard(
         "the answer of another provider to a client's sign-in",
         "fairlead_mcp.oauth.authorization_request",
-        (("    if named is not None and named != issuer:\n", "    if False:\n"),),
+        (("    if answer_issuer is not None and answer_issuer != issuer:\n", "    if False:\n"),),
         f"{_TEST}::test_answer_of_another_provider_is_not_taken",
         "200 == 400",
     ),

@@ -73,7 +73,7 @@ CROSSINGS = (
     Guard(
         "a name that is another address each time it is asked for",
         "fairlead_mcp.egress",
-        (("            return good\n", "            return await resolve(host, port)\n"),),
+        (("            return allowed_addresses\n", "            return await resolve(host, port)\n"),),
         f"{_TEST}::test_a_name_that_is_another_address_each_time_is_connected_to_where_it_was_looked_at",
         "169.254",
     ),

@@ -163,7 +163,7 @@ class OpenIdProvider:
             flow = await self._ready_flow()
             authorization = await flow.begin(
                 self._redirect_uri,
-                optional=_OPTIONAL,
+                optional_scopes=_OPTIONAL,
                 nonce=nonce,
                 prompt=self.client.prompt,
                 metadata=self._metadata,

@@ -125,7 +125,7 @@ async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str
     hidden: list[Any] = []
     try:
         raws = await session.list_all(
-            "tools/list", timeout=timeout, page_read=lambda page: hidden.append(hidden_of(page))
+            "tools/list", timeout=timeout, on_page=lambda page: hidden.append(hidden_of(page))
         )
         definitions = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
         return definitions, next((entry for entry in hidden if entry is not None), None)

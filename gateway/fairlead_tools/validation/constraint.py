@@ -93,7 +93,7 @@ class Constraint:
             return _refusal(f"the arguments have more than {MAX_VALUES} values; send fewer in one call")
         try:
             text, alike = members.canonical_forms(raw)
-        except members.Ambiguous as error:
+        except members.AmbiguousMembers as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:
             return _refusal("the arguments are not valid JSON, or nested too deeply")

@@ -22,7 +22,15 @@ import msgspec
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
-from fairlead_mcp.schemas import BELOW, HERE, References, Schema, UnresolvedReference, all_schemas, parts
+from fairlead_mcp.schemas import (
+    CHILD_APPLICATORS,
+    IN_PLACE_APPLICATORS,
+    References,
+    Schema,
+    UnresolvedReference,
+    all_schemas,
+    parts,
+)
 from fairlead_tools.validation.checker import PATTERN_WORK, Checker
 from fairlead_tools.validation.wording import sentence
 
@@ -102,7 +110,7 @@ class Weights:
             return 1
         self._open.add(key)
         here = sum(self._weight(part, height) for part in self._references.targets(schema))
-        here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
+        here += sum(self._weight(part, height) for _, part in parts(schema, IN_PLACE_APPLICATORS))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
             weight += self._weight_below(schema, height if height < 0 else height - 1)
@@ -113,7 +121,7 @@ class Weights:
         return weight
 
     def _weight_below(self, schema: Schema, height: int) -> int:
-        everywhere = sum(self._weight(part, height) for _, part in parts(schema, BELOW))
+        everywhere = sum(self._weight(part, height) for _, part in parts(schema, CHILD_APPLICATORS))
         single = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
         return everywhere + single
 

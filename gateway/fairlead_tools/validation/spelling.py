@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_mcp.jsonrpc import encode
 from fairlead_mcp.members import ProtectedNames, fold
-from fairlead_mcp.schemas import HERE, References, Schema, all_schemas, parts
+from fairlead_mcp.schemas import IN_PLACE_APPLICATORS, References, Schema, all_schemas, parts
 
 MAX_STEPS: Final = 100_000
 """Maximum number of schemas and members that are visited for one value. Visiting so many takes some tens of
@@ -102,7 +102,7 @@ class Spelling:
                 continue
             schemas_by_id[id(schema)] = schema
             todo.extend(self._references.targets(schema))
-            todo.extend(part for _, part in parts(schema, HERE))
+            todo.extend(part for _, part in parts(schema, IN_PLACE_APPLICATORS))
         return [*schemas_by_id.values()]
 
 
