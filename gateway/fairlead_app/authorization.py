@@ -238,7 +238,7 @@ def authorization_service(
     clients = _clients(server, registrations, documents, resolve=resolve, clock=clock)
     access = TokenAccess("", resolve, monotonic=clock)
     sessions = StoredSessions(store, own.keys, own.ends, _session_times(server), clock=clock)
-    spent = SpentAssertions(store, time.time)
+    spent_assertions = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
         scopes=trust.scopes,
@@ -253,8 +253,8 @@ def authorization_service(
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
         },
-        assertions=_assertions(trust, spent),
-        used=UsedAssertions(spent, server.client_hosts),
+        assertions=_assertions(trust, spent_assertions),
+        used_assertions=UsedAssertions(spent_assertions, server.client_hosts),
         workloads=trust.workloads,
         states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
         now=time.time,
@@ -314,13 +314,13 @@ def _clients(
     )
 
 
-def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:
+def _assertions(trust: AuthorizationTrust, spent_assertions: SpentAssertions) -> IdentityAssertions | None:
     """Trust in assertions of the issuers that the settings name; None if they name none."""
     from fairlead_authorization.protocol.parts import IdentityAssertions
 
     named = trust.server.assertions
     issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(named))
-    return IdentityAssertions(issuers, trust.tokens, spent) if issuers else None
+    return IdentityAssertions(issuers, trust.tokens, spent_assertions) if issuers else None
 
 
 def _issuer(identity: IdentitySettings) -> str:

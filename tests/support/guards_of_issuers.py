@@ -65,7 +65,7 @@ ISSUERS = (
         (
             (
                 "            if await self._write(key, new_grant, claimed_grant.version) is not None:\n",
-                "            if [await self._write(key, renewed, claimed.version)]:\n",
+                "            if [await self._write(key, new_grant, claimed_grant.version)]:\n",
             ),
         ),
         f"{_ENDED}::test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody",

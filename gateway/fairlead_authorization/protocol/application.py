@@ -69,12 +69,12 @@ class AuthorizationApi:
         consents = ConsentPages(parts)
         self._consents = consents
         self._callback = ProviderCallback(parts, consents)
-        has_registration = parts.registrations is not None
+        allows_registration = parts.registrations is not None
         self._metadata = server_metadata(
             parts.issuer,
             parts.scopes,
             takes_documents=parts.takes_documents,
-            registers=has_registration,
+            allows_registration=allows_registration,
             takes_assertions=parts.assertions is not None,
             takes_workloads=parts.workloads is not None,
         )
@@ -91,7 +91,7 @@ class AuthorizationApi:
             REVOKE: ("POST", RevocationEndpoint(parts).answer),
             JWKS: ("GET", self._keys),
             **dict.fromkeys(metadata_paths(parts.issuer), ("GET", self._describe)),
-            **({REGISTER: ("POST", self._register)} if has_registration else {}),
+            **({REGISTER: ("POST", self._register)} if allows_registration else {}),
         }
         self._rates = {
             path: AddressRates(parts.clock, REGISTRATIONS_PER_MINUTE, REGISTRATIONS_PER_MINUTE)

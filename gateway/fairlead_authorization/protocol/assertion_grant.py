@@ -71,7 +71,7 @@ class AssertionGrant:
         )
         token = await parts.tokens.issue(session, of_anybody=not client.is_named)
         # the last check, so that an assertion is not used up by a request that fails for another reason
-        if not await assertions.spent.spend(access.person.issuer, access.id, access.ends_at):
+        if not await assertions.spent_assertions.spend(access.person.issuer, access.id, access.ends_at):
             raise assertion_refusal("the assertion was used before (claim jti): get a new one for each request")
         person = jwt_person(access.person.issuer, access.person.subject)
         record(identity_of(person), client.id, f"by an assertion of {access.person.issuer}")

@@ -75,8 +75,8 @@ class UsedAssertions:
     the host `*`) share one group. Each configured client, and each host that the settings name, has its own group.
     """
 
-    def __init__(self, spent: SpentAssertions, hosts: Collection[str]) -> None:
-        self._spent = spent
+    def __init__(self, spent_assertions: SpentAssertions, hosts: Collection[str]) -> None:
+        self._spent_assertions = spent_assertions
         self._hosts = hosts
 
     async def take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
@@ -89,7 +89,7 @@ class UsedAssertions:
         group = self._capacity_group(client)
         limit = MAX_OF_UNNAMED_CLIENTS if group == ANY_HOST else MAX_ALIVE
         ends_at = expires_at + 2 * LEEWAY_SECONDS  # the assertion is then expired by the clock of every replica
-        return await self._spent.spend(f"client {client.id}", name, ends_at, group=group, limit=limit)
+        return await self._spent_assertions.spend(f"client {client.id}", name, ends_at, group=group, limit=limit)
 
     def _capacity_group(self, client: RegisteredClient) -> str:
         if client.kind == "document":

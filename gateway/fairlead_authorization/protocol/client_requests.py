@@ -88,7 +88,7 @@ class ClientRequests:
     async def _take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
         """Use the assertion by which a client has authenticated; False if it was used before. Raises OAuthRefusal."""
         try:
-            return await self._parts.used.take(client, claims)
+            return await self._parts.used_assertions.take(client, claims)
         except SessionStoreUnavailable as error:
             raise unavailable_error(error) from error
 
