@@ -100,7 +100,12 @@ AUTHORIZATION = (
     Guard(
         "a token for a resource that is not the gateway's",
         f"{_PROTOCOL}.resources",
-        (("    if not is_below or has_dot_segments or PLAIN_PATH.fullmatch(path) is None:\n", "    if not is_below:\n"),),
+        (
+            (
+                "    if not is_below or has_dot_segments or PLAIN_PATH.fullmatch(path) is None:\n",
+                "    if not is_below:\n",
+            ),
+        ),
         f"{_TEST}::test_resource_is_the_gateway_or_below_it",
         "None == 'invalid_target'",
     ),
