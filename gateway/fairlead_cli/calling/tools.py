@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead_cli.calling.key_value_arguments import described_arguments
+from fairlead_cli.calling.key_value_arguments import argument_rows
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
@@ -64,7 +64,7 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     text = definition.get("description") or definition.get("title") or "(no description)"
     print(f"{printable(name)}{f' ({hints(definition)})' if hints(definition) else ''}")
     print("\n".join(f"  {printable(line)}" for line in str(text).strip().split("\n")))
-    rows = list(described_arguments(schema_of(definition)))
+    rows = list(argument_rows(schema_of(definition)))
     print()
     if rows:
         print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
@@ -78,7 +78,7 @@ def is_server(destination: Destination, name: str) -> bool:
         {str(document.get("server")), str(document.get("server")).rpartition("/")[2]}
         for document in servers_of(destination)
     )
-    return any(name in each for each in keys)
+    return any(name in server_names for server_names in keys)
 
 
 def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
@@ -94,8 +94,8 @@ def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
 
 def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that no tool has."""
-    near = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
-    return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
+    similar_name = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
+    return Failure(printable(unknown_tool(name, similar_name)), code=USAGE_ERROR)
 
 
 def _unlisted_failure(destination: Destination, name: str, definitions: list[dict[str, Any]]) -> Failure:

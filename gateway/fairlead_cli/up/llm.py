@@ -86,10 +86,12 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
 
 def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
     """The provider for any of its models, with a route to `model` if it is not empty."""
-    whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
+    any_model_provider = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
     if not model:
-        return ChosenModel(CommandLineModels({name: whole}))
-    return ChosenModel(CommandLineModels({name: whole}, {ROUTE: ModelRoute((model,))}), f"{ROUTE_PREFIX}{ROUTE}")
+        return ChosenModel(CommandLineModels({name: any_model_provider}))
+    return ChosenModel(
+        CommandLineModels({name: any_model_provider}, {ROUTE: ModelRoute((model,))}), f"{ROUTE_PREFIX}{ROUTE}"
+    )
 
 
 @contextlib.asynccontextmanager
