@@ -20,7 +20,7 @@ from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, sc
 
 MAX_INDEXES: Final = 8
 """Maximum number of cached indexes. All principals that see the same tools share one index."""
-NO_COUNTS: Final = CallCountReading({}, whole=False)
+NO_COUNTS: Final = CallCountReading({}, is_complete=False)
 
 
 class ScoreIndex:

@@ -76,7 +76,7 @@ class VisibleCalls:
         return self._sums(scores, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None))
 
     def _sums(self, scores: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
-        is_counted = bool(scores) or self._counts.whole
+        is_counted = bool(scores) or self._counts.is_complete
         return CallSums(
             calls=sum(count.calls for count, _ in scores) if is_counted else None,
             errors=sum(count.errors for count, _ in scores) if is_counted else None,

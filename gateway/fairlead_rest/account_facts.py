@@ -46,7 +46,7 @@ class EndedAccountFacts(msgspec.Struct, frozen=True):
     settings of the provider."""
 
 
-async def end_recorded(
+async def end_and_record(
     context: RestContext, request: Request, accounts: Accounts, server: ServerKey, person: bytes
 ) -> EndedAccountFacts | None:
     """End an account, and record that in the audit log; None if there is none. Raises Problem."""

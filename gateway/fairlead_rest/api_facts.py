@@ -34,5 +34,5 @@ class ApiFacts(msgspec.Struct, frozen=True, rename="camel"):
 
 def api_facts(report: ApiReport, *, remarks: bool) -> ApiFacts:
     """The report for people, with or without its remarks."""
-    listed = [OperationFacts(each.operation, each.tool or None, each.why) for each in report.remarks]
-    return ApiFacts(report.operations, report.left_out, report.with_loss, listed if remarks else UNSET)
+    operations = [OperationFacts(each.operation, each.tool or None, each.why) for each in report.remarks]
+    return ApiFacts(report.operations, report.left_out, report.with_loss, operations if remarks else UNSET)

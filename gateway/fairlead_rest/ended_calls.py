@@ -156,14 +156,14 @@ class CallReader:
         return tool_id(call.server, shown) if prefix is None else exposed_name(prefix, shown)
 
     def _shown_name(self, key: ServerKey, tool: str) -> str:
-        renamed = self._client_names.get(key)
-        if renamed is None:
+        client_names = self._client_names.get(key)
+        if client_names is None:
             server = self._snapshot.servers.get(key)
             tools = () if server is None else server.tools
-            renamed = self._client_names[key] = {
+            client_names = self._client_names[key] = {
                 each.name: each.shown_name for each in tools if each.renamed is not None
             }
-        return renamed.get(tool, tool)
+        return client_names.get(tool, tool)
 
     def server(self, call: EndedCall) -> ServerKey | None:
         """Server of a call; None if there is none, or the principal may not see it."""
@@ -178,7 +178,7 @@ class CallReader:
     ) -> CallDetails:
         """Document of a call with all details. `render_arguments` returns the members about arguments."""
         phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
-        why = call.why or CallRefusal()
+        refusal = call.why or CallRefusal()
         return CallDetails(
             **self._common_members(call, ident, epoch),
             principal=call.caller.principal,
@@ -187,9 +187,9 @@ class CallReader:
             attempts=sum(phase.kind == ATTEMPT for phase in phases),
             arguments_bytes=call.arguments_bytes,
             result_bytes=call.result_bytes,
-            message=why.message if call.outcome in _SAFE_MESSAGES else "",
-            reason=why.reason if self._administers else "",
-            limit=why.limit,
+            message=refusal.message if call.outcome in _SAFE_MESSAGES else "",
+            reason=refusal.reason if self._administers else "",
+            limit=refusal.limit,
             phases=[
                 PhaseDocument(phase.kind, _ms(phase.begin), _ms(phase.end - phase.begin), phase.error)
                 for phase in phases

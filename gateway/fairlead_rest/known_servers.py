@@ -60,8 +60,8 @@ def find_server(catalog: SubjectCatalog, name: str) -> KnownServer:
 
 def current_entry(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
     """Return a server's entry; None if the server's catalog shows that the entry is outdated."""
-    outdated = entry is not None and entry.state in _OUTDATED
-    return None if outdated and server is not None and server.catalog.online else entry
+    is_outdated = entry is not None and entry.state in _OUTDATED
+    return None if is_outdated and server is not None and server.catalog.online else entry
 
 
 def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:

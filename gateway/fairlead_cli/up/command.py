@@ -251,8 +251,8 @@ async def _until_stopped(
             if task.done():
                 task.result()
     finally:
-        for task in (operator_task, display_task, keys_task, sign_ins_task, stop_task):
-            task.cancel()
+        for ending_task in (operator_task, display_task, keys_task, sign_ins_task, stop_task):
+            ending_task.cancel()
         await asyncio.gather(operator_task, display_task, keys_task, sign_ins_task, stop_task, return_exceptions=True)
 
 
