@@ -287,7 +287,7 @@ READERS = (
         "fairlead_tools.validation.constraint",
         (
             (
-                "self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, alike)",
+                "self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, folded_text)",
                 "self.checker.find_error_or_excess(arguments)",
             ),
         ),

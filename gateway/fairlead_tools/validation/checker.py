@@ -44,11 +44,11 @@ class Checker:
         "_fast",
         "_fits",
         "_heights",
+        "_is_recursive",
         "_make_plain",
         "_max_bytes",
         "_plain_validator",
         "_simple_bytes",
-        "_slow",
         "unchecked",
     )
 
@@ -65,10 +65,10 @@ class Checker:
         self._make_plain = without_patterns
         self._plain_validator: Validator | None = None
         """Validator without patterns, for large values; made on demand."""
-        self._slow = len(heights) > 1
+        self._is_recursive = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
         """Maximum number of bytes of a value that is checked with patterns."""
-        self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
+        self._simple_bytes = 0 if self._is_recursive else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
         """Maximum number of bytes of a value for which the fast path in `errors` is bounded in time; 0 for recursive
         schemas."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
@@ -98,16 +98,16 @@ class Checker:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.unchecked += 1  # the value's recipient, server or client, reports that it cannot be decoded
             return None
-        validator, explained = self._fast, True
-        if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
-            bounded = self._choose_validator(len(value), decoded)
-            if bounded is None:
+        validator, reports_all = self._fast, True
+        if self._is_recursive or len(value) > self._explain_bytes or len(value) > self._max_bytes:
+            choice = self._choose_validator(len(value), decoded)
+            if choice is None:
                 self.unchecked += 1
                 return None
-            validator, explained = bounded
+            validator, reports_all = choice
         if validator.is_valid(decoded):
             return None
-        return _explain(validator, decoded, explained)
+        return _explain(validator, decoded, reports_all)
 
     def find_error_or_excess(self, value: bytes | Raw) -> str | None:
         """Return the errors of raw arguments, as `errors` does. Arguments that cannot be checked completely are an
@@ -119,7 +119,7 @@ class Checker:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return "the arguments are not valid JSON, or nested too deeply"
-        height = height_of(decoded, len(self._heights)) if self._slow else 0
+        height = height_of(decoded, len(self._heights)) if self._is_recursive else 0
         if (
             len(value) > self._max_bytes
             or height >= len(self._heights)
@@ -134,7 +134,7 @@ class Checker:
         """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
         large or too deep to be checked in bounded time.
         """
-        height = height_of(decoded, len(self._heights)) if self._slow else 0
+        height = height_of(decoded, len(self._heights)) if self._is_recursive else 0
         if height >= len(self._heights):
             return None
         weight = self._heights[height]
@@ -148,15 +148,15 @@ class Checker:
         return self._plain_validator
 
 
-def height_of(value: Any, most: int) -> int:
-    """Return the nesting depth of a value: 0 for a scalar, `most` for a value of that depth or deeper."""
+def height_of(value: Any, maximum: int) -> int:
+    """Return the nesting depth of a value: 0 for a scalar, `maximum` for a value of that depth or deeper."""
     height, level = 0, [value]
-    while height < most:
+    while height < maximum:
         level = [
-            below
+            item
             for child in level
             if isinstance(child, dict | list)
-            for below in (child.values() if isinstance(child, dict) else child)
+            for item in (child.values() if isinstance(child, dict) else child)
         ]
         if not level:
             return height
