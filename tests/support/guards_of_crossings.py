@@ -18,7 +18,7 @@ CROSSINGS = (
     Guard(
         "a form of another site that signs somebody in, or acts for them",
         "fairlead_web.guard",
-        (("if not own and not self.allow.allows_origin(origin):", "if False:"),),
+        (("if not is_own_origin and not self.allow.allows_origin(origin):", "if False:"),),
         f"{_TEST}::test_no_form_of_another_site_signs_somebody_in_or_acts_for_them",
         "https://evil.example",
     ),
