@@ -114,7 +114,7 @@ def shared_parts(
 
 
 def _serves_owner(settings: Settings) -> bool:
-    """Whether the gateway serves its own machine alone, as `fairlead up` does unless `--host` or another setting says
+    """Whether the gateway serves only its own machine, as `fairlead up` does unless `--host` or another setting says
     that other machines reach it.
     """
     listening = settings.listening

@@ -216,7 +216,7 @@ class RequestGuard:
 
     async def check(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
         """Check a request; returns the reason to reject it. For an admitted request, sets the identity in the scope and
-        returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
+        returns None. If `api` is given, it reads the credential; otherwise the credential is the header Authorization.
         """
         headers, metadata = by_name(scope["headers"]), is_metadata(scope["path"])
         problem = self._origin_problem(headers, api, any_origin=metadata)

@@ -93,8 +93,8 @@ def decision_page(
 def key_page(
     title: str, facts: Sequence[tuple[str, str]], note: str, help_url: str, action: str, token: str, status: int = 200
 ) -> Response:
-    """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the page at which the
-    user gets the key, which may be empty. The page never has the key.
+    """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the URL of the page at
+    which the user gets the key, or empty. The page never has the key.
     """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     link = ""

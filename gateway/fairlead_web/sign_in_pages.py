@@ -1,11 +1,11 @@
 """Pages at which users sign in to servers: from the link in an answer to a call, to the grant.
 
     GET  /sign-in/NAMESPACE/NAME?id=…   shows the server and the authorization server
-    POST /sign-in/NAMESPACE/NAME?id=…   sends the browser there
+    POST /sign-in/NAMESPACE/NAME?id=…   sends the browser to the authorization server
     GET  /sign-in/callback/NAMESPACE/NAME?code=…    takes the answer
 
-At a server for which each user enters a key, the first page has a form for it, and the POST takes the key, which no
-page, log or error repeats.
+At a server for which each user enters a key, the first page has a form for the key, and the POST takes it; no page,
+log or error repeats the key.
 
 The person who opens the link must be the user who called. At a gateway that serves only its own machine, that user is
 the machine's owner, whose browser runs on the machine. Elsewhere the console admits the browser, by its session. The

@@ -68,7 +68,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     server_cause: str | None
     """Observed cause in one word if the server is not ready; else null. The page of reasons explains the causes."""
     allowed: bool
-    """Whether a call is allowed, with the arguments in the query if there are any, and no limit on lists refuses it."""
+    """Whether policies and limits allow a call, with the arguments in the query if there are any."""
     reason: str
     policy: str | None
     """Policy that decided, by a rule or, if `rule` is null, by its `limits`."""

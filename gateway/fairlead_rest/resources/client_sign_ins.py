@@ -1,4 +1,4 @@
-"""REST resource `/v1/sign-ins`: the clients that users have signed in by the gateway as the authorization server.
+"""REST resource `/v1/sign-ins`: the clients that users have signed in, with the gateway as the authorization server.
 
 Each person sees and ends their own sign-ins; administrators see and end all.
 """

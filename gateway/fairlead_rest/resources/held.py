@@ -76,7 +76,9 @@ class ApproveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Requested approval, which the operator will fetch. It is applied when the definitions are no longer held back."""
+    """Requested approval, which the operator will fetch. The approval is applied when the definitions are no longer
+    held back.
+    """
 
     server: str
     """Server as `namespace/name`."""

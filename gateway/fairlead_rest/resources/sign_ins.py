@@ -59,7 +59,7 @@ class SignInDocument(msgspec.Struct, frozen=True, omit_defaults=True, rename="ca
 
 
 def router(context: RestContext) -> APIRouter:
-    """Make the routes."""
+    """Make the routes of `/v1/servers/{server}/sign-in`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     def find_sign_in(request: Request, server: str) -> tuple[Identity, ServerKey]:

@@ -149,7 +149,7 @@ class Handlers:
         """Return the seconds until a deadline, at least 0."""
         return max(0.0, deadline - self._clock())
 
-    # Inside
+    # Internal
 
     def _prepare(self, raw: bytes | Raw) -> tuple[Prepared, _Params]:
         try:
@@ -223,7 +223,7 @@ class HandlerCall:
         if self._end() and self._handler is not None:
             self._handler.cancel()
 
-    # Inside
+    # Internal
 
     def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
         steps = await_handler(work, self._on_step)

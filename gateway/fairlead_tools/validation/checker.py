@@ -41,37 +41,37 @@ class Checker:
 
     __slots__ = (
         "_explain_bytes",
-        "_fast",
         "_fits",
-        "_heights",
         "_is_recursive",
         "_make_plain",
         "_max_bytes",
         "_plain_validator",
         "_simple_bytes",
+        "_validator",
+        "_weights",
         "unchecked",
     )
 
     def __init__(
-        self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
+        self, validator: Validator, weights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights` has the weights of the schema (see `schema_compiler`), by the nesting depth of a value. `states` is
+        """`weights` has the weights of the schema (see `schema_compiler`), by the nesting depth of a value. `states` is
         the approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
         which patterns are not checked.
         """
-        self._fast = fast
-        self._fits = fast.is_valid
-        self._heights = heights
+        self._validator = validator
+        self._fits = validator.is_valid
+        self._weights = weights
         self._make_plain = without_patterns
         self._plain_validator: Validator | None = None
         """Validator without patterns, for large values; made on demand."""
-        self._is_recursive = len(heights) > 1
-        self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
+        self._is_recursive = len(weights) > 1
+        self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // weights[0]
         """Maximum number of bytes of a value that is checked with patterns."""
-        self._simple_bytes = 0 if self._is_recursive else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
+        self._simple_bytes = 0 if self._is_recursive else min(self._max_bytes, MAX_WORK // weights[0], MAX_VALUE_BYTES)
         """Maximum number of bytes of a value for which the fast path in `errors` is bounded in time; 0 for recursive
         schemas."""
-        self._explain_bytes = MAX_EXPLAINED // heights[0]
+        self._explain_bytes = MAX_EXPLAINED // weights[0]
         self.unchecked = 0
 
     def errors(self, value: bytes | Raw) -> str | None:
@@ -98,7 +98,7 @@ class Checker:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.unchecked += 1  # the value's recipient, server or client, reports that it cannot be decoded
             return None
-        validator, reports_all = self._fast, True
+        validator, reports_all = self._validator, True
         if self._is_recursive or len(value) > self._explain_bytes or len(value) > self._max_bytes:
             choice = self._choose_validator(len(value), decoded)
             if choice is None:
@@ -119,28 +119,29 @@ class Checker:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return "the arguments are not valid JSON, or nested too deeply"
-        height = height_of(decoded, len(self._heights)) if self._is_recursive else 0
+        height = height_of(decoded, len(self._weights)) if self._is_recursive else 0
         if (
             len(value) > self._max_bytes
-            or height >= len(self._heights)
-            or len(value) * self._heights[height] > MAX_WORK
+            or height >= len(self._weights)
+            or len(value) * self._weights[height] > MAX_WORK
         ):
             return "the arguments are too large or nested too deeply to be checked"
-        if self._fast.is_valid(decoded):
+        if self._validator.is_valid(decoded):
             return None
-        return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
+        return _explain(self._validator, decoded, len(value) * self._weights[height] <= MAX_EXPLAINED)
 
     def _choose_validator(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
         """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
         large or too deep to be checked in bounded time.
         """
-        height = height_of(decoded, len(self._heights)) if self._is_recursive else 0
-        if height >= len(self._heights):
+        height = height_of(decoded, len(self._weights)) if self._is_recursive else 0
+        if height >= len(self._weights):
             return None
-        weight = self._heights[height]
+        weight = self._weights[height]
         if size * weight > MAX_WORK:
             return None
-        return (self._fast if size <= self._max_bytes else self._without_patterns()), size * weight <= MAX_EXPLAINED
+        validator = self._validator if size <= self._max_bytes else self._without_patterns()
+        return validator, size * weight <= MAX_EXPLAINED
 
     def _without_patterns(self) -> Validator:
         if self._plain_validator is None:

@@ -4,10 +4,10 @@
 with the reason. Patterns run on an engine without backtracking, in time linear in the text. That engine does not
 support look-around and back-references, so patterns with these are left out.
 
-The work of validating a value is bounded from the schema alone. Nested alternatives (`anyOf`) can double the work with
-each level: a schema of thirty definitions of two lines can need a billion comparisons for the value `{}`. The *weight*
-of a schema at a height is the maximum number of subschemas that may be tried along a path into a value, if the path has
-the length of that height. Weight times the size of a value bounds the work.
+The bound on the work of validating a value is computed from the schema. Nested alternatives (`anyOf`) can double the
+work with each level: a schema of thirty definitions of two lines can need a billion comparisons for the value `{}`. The
+*weight* of a schema at a height is the maximum number of subschemas that may be tried along a path into a value, if the
+path has the length of that height. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -72,28 +72,28 @@ class Weights:
         self._weights: dict[tuple[int, int], int] = {}
         """Computed weights by id of the schema and height."""
         self._unfinished_weights: set[tuple[int, int]] = set()
-        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in it again, the schema
-        is recursive."""
+        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in the set again, the
+        schema is recursive."""
         self.recursive = False
         """Whether the schema refers to itself."""
         flat = self._weight(root, -1)
         self.by_height: tuple[int, ...] = (flat,)
         """Weights by the height of a value. A schema that is not recursive has a single weight, for all heights."""
         if self.recursive:
-            self.by_height = tuple(self._heights())
+            self.by_height = tuple(self._weights_by_height())
 
-    def _heights(self) -> list[int]:
-        heights: list[int] = []
+    def _weights_by_height(self) -> list[int]:
+        weights: list[int] = []
         self._weights.clear()
         self._unfinished_weights.clear()
         for height in range(MAX_HEIGHT + 1):
             try:
-                heights.append(self._weight(self._root, height))
+                weights.append(self._weight(self._root, height))
             except TooIntricate:
                 if height <= 2:
                     raise
                 break
-        return heights
+        return weights
 
     def _weight(self, schema: Schema, height: int) -> int:
         """Compute the weight of a schema at a height. The height -1 stands for any height: a recursive reference then
@@ -157,7 +157,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     if of_objects and _takes_every_object(decoded):
         return Compiled(None)
     try:
-        heights = Weights(decoded).by_height
+        weights = Weights(decoded).by_height
         left_out = _usable_patterns(decoded)
         validator, uncompiled_patterns = _compile(decoded)
     except UnresolvedReference as error:
@@ -168,7 +168,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     except (ValidationError, ValueError) as error:
         return _unusable(*_fault(error))
     states = sum(_states(pattern) for subschema in all_schemas(decoded) for pattern in _patterns_of(subschema))
-    checker = Checker(validator, heights, states, partial(_without_patterns, decoded))
+    checker = Checker(validator, weights, states, partial(_without_patterns, decoded))
     return Compiled(checker, (*left_out, *uncompiled_patterns))
 
 
