@@ -125,7 +125,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     rss_bytes: int | UnsetType = UNSET
     """Resident memory of the server's process and its descendants, in bytes."""
     api: ApiFacts | UnsetType = UNSET
-    """Counts of the operations of an HTTP API's OpenAPI document; only for principals who may see all tools of the server."""
+    """Counts of an OpenAPI document's operations; only for principals who may see all tools of the server."""
     held: int | UnsetType = UNSET
     """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if 0."""
 
