@@ -62,12 +62,12 @@ def client_of(address: str) -> str:
 @lru_cache(maxsize=1024)
 def _network(address: str) -> str:
     try:
-        parsed = IPv6Address(address)
+        ip = IPv6Address(address)
     except ValueError:
         return address
-    if parsed.is_loopback or parsed.is_link_local:
+    if ip.is_loopback or ip.is_link_local:
         return address
-    return str(IPv6Network((int(parsed), _CLIENT_BITS), strict=False))
+    return str(IPv6Network((int(ip), _CLIENT_BITS), strict=False))
 
 
 def is_loopback(host: str) -> bool:

@@ -111,8 +111,8 @@ def for_method(capabilities: bytes, method: str, extension: str = "") -> bytes:
 
 def missing_capability_error(method: str, message: str) -> RpcError:
     """Make the error MissingRequiredClientCapability (-32021) for a server's request that its client cannot answer."""
-    missing = jsonrpc.CAPABILITY_OF.get(method)
-    data = None if missing is None else jsonrpc.encode({"requiredCapabilities": {missing: {}}})
+    capability = jsonrpc.CAPABILITY_OF.get(method)
+    data = None if capability is None else jsonrpc.encode({"requiredCapabilities": {capability: {}}})
     return RpcError(jsonrpc.MISSING_CLIENT_CAPABILITY, f"{method}: {message}", data)
 
 

@@ -202,8 +202,8 @@ def diagnosis(lines: Iterable[str]) -> str:
     Empty if no line says so. Returns at most `MOST_CHARACTERS`; the caller has to remove control characters.
     """
     best = _Statement(LineRank.NOISE, "")
-    read = [line[:_READ_CHARACTERS].rstrip() for line in lines][-MOST_LINES:]
-    for statement in _without_help(_statements(_flat(read))):
+    last_lines = [line[:_READ_CHARACTERS].rstrip() for line in lines][-MOST_LINES:]
+    for statement in _without_help(_statements(_flat(last_lines))):
         if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
     text = " ".join(_TIME.sub("", best.text.strip()).split())

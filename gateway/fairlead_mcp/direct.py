@@ -361,8 +361,8 @@ def _is_equivalent(wrapped: Wrapper, start: Start) -> bool:
         return os.access(Path(first) / wrapped.program, os.X_OK)
     env = start.env
     project = Path(env.get("npm_config_local_prefix", start.cwd), ".npmrc")
-    named = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
-    return not any("script-shell" in _text(file) for file in [project, *named])
+    extra_files = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
+    return not any("script-shell" in _text(file) for file in [project, *extra_files])
 
 
 def _text(file: Path) -> str:

@@ -160,31 +160,31 @@ class Egress:
         """
 
         async def resolve_allowed(host: str, port: int) -> list[Address]:
-            listed = self._matches_host(host)
-            trusted = listed or self._is_own_service(host, namespace)
+            is_listed = self._matches_host(host)
+            trusted = is_listed or self._is_own_service(host, namespace)
             resolved, *others = await gather(
                 resolve(self._absolute_name(host), port), *(_resolve_optional(resolve, name) for name in self.api_names)
             )
-            if not listed and isinstance(resolved, Resolved) and resolved.canonical:
+            if not is_listed and isinstance(resolved, Resolved) and resolved.canonical:
                 trusted = self._is_own_service(resolved.canonical, namespace)  # a name can be an alias of a Service
             api = {_parse_address(address) for each in others for address, _ in each}.union(self.api_server)
             names = [""] * len(resolved)
             if self.confined and not trusted:
                 names = await gather(*(name_of(address) for address, _ in resolved))
-            refused = ""
+            denial = ""
             allowed_addresses = []
             for address, name in zip(resolved, names, strict=True):
-                why = self._explain_denial(
+                reason = self._explain_denial(
                     address[0], trusted=trusted, api=api, another=_describe_foreign_service(name, namespace)
                 )
-                if not why and self.confined and not self._is_excepted(address[0]) and not listed:
-                    why = _NODE_PORTS.get(port, "")
-                if why:
-                    refused = why
+                if not reason and self.confined and not self._is_excepted(address[0]) and not is_listed:
+                    reason = _NODE_PORTS.get(port, "")
+                if reason:
+                    denial = reason
                 else:
                     allowed_addresses.append(address)
-            if refused and not allowed_addresses:
-                raise self._refusal(host, refused)
+            if denial and not allowed_addresses:
+                raise self._refusal(host, denial)
             return allowed_addresses
 
         return resolve_allowed
@@ -203,16 +203,17 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            own = "" if "." in name or name == "localhost" else f" (this namespace's Service is {name}.{namespace}.svc)"
-            raise self._refusal(host, _describe_namespace(owner) + own)
+            service = f"{name}.{namespace}.svc"
+            hint = "" if "." in name or name == "localhost" else f" (this namespace's Service is {service})"
+            raise self._refusal(host, _describe_namespace(owner) + hint)
         return owner is not None
 
     def _absolute_name(self, host: str) -> str:
         """In a pod, append a dot to an external name, as the pod's DNS search list would first look up `a.b` as the
         Service `a` of namespace `b`.
         """
-        inside = not self.confined or host.endswith(".") or _parse_address(host) is not None
-        return host if inside or service_namespace(host.lower()) is not None else f"{host}."
+        is_absolute = not self.confined or host.endswith(".") or _parse_address(host) is not None
+        return host if is_absolute or service_namespace(host.lower()) is not None else f"{host}."
 
     def _explain_denial(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
         """Describe where a denied address leads; empty for an allowed one. `another` describes a Service of another
@@ -224,9 +225,9 @@ class Egress:
         if self._is_excepted(text):
             return ""
         for each in (address, *_embedded_addresses(address)):
-            why = self._classify(each, trusted=trusted, api=api)
-            if why:
-                return why
+            reason = self._classify(each, trusted=trusted, api=api)
+            if reason:
+                return reason
         return another
 
     def _is_excepted(self, text: str) -> bool:

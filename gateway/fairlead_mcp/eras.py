@@ -98,8 +98,8 @@ def header_value(text: str) -> bytes:
 
     Base64 is used for non-ASCII and control characters, outer white space, and text that looks encoded.
     """
-    plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
-    if plain and not text.startswith("=?base64?"):
+    is_plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
+    if is_plain and not text.startswith("=?base64?"):
         return text.encode()
     return b"=?base64?%b?=" % base64.b64encode(text.encode("utf-8", "surrogatepass"))
 

@@ -219,8 +219,8 @@ class HttpRefused(McpError):
     @property
     def retry_after_s(self) -> int | None:
         """Seconds of `Retry-After` (RFC 9110 section 10.2.3); None without one, and for its date form."""
-        after = self.retry_after
-        return int(after) if after is not None and after.isascii() and after.isdigit() and len(after) <= 7 else None
+        value = self.retry_after
+        return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) <= 7 else None
 
 
 def _refusal_reason(status: int) -> str:

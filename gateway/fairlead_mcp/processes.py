@@ -142,8 +142,8 @@ def reap(pgid: int, strays: list[Stray]) -> bool:
 
     Only for a group whose leader asyncio has reaped already, as asyncio would miss its exit code.
     """
-    left = [_reap_one(target) for target in (-pgid, *(stray.pid for stray in strays))]
-    return not any(left)
+    still_runs = [_reap_one(target) for target in (-pgid, *(stray.pid for stray in strays))]
+    return not any(still_runs)
 
 
 def _reap_one(target: int) -> bool:

@@ -216,10 +216,10 @@ class StreamClient:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        closed = ConnectionLost(self._opener.closed_message % self.name, sent=True)
-        self._close_connection(closed)
+        error = ConnectionLost(self._opener.closed_message % self.name, sent=True)
+        self._close_connection(error)
         for connection in [*self._retired_streams]:
-            connection.on_end(closed)
+            connection.on_end(error)
         await self._checks.cancel()
         if endings := {*self._endings, *self._retired_endings}:
             await asyncio.wait(endings)

@@ -10,7 +10,7 @@ EGRESS = (
         "fairlead_mcp.egress",
         (
             (
-                "            if refused and not allowed_addresses:\n",
+                "            if denial and not allowed_addresses:\n",
                 "            allowed_addresses = resolved\n            if False:\n",
             ),
         ),
@@ -27,7 +27,7 @@ EGRESS = (
     Guard(
         "an alias for a Service of another team",
         "fairlead_mcp.egress",
-        (("if not listed and isinstance(resolved, Resolved) and resolved.canonical:", "if False:"),),
+        (("if not is_listed and isinstance(resolved, Resolved) and resolved.canonical:", "if False:"),),
         "tests/unit/mcp/test_egress.py::test_an_alias_counts_as_what_it_stands_for",
         "10.98.0.7",
     ),

@@ -27,8 +27,8 @@ def connect_error(
     for. `from_resolver`: whether `error` is that of a resolver; a `socket.gaierror` always is.
     """
     if isinstance(error, socket.gaierror) or from_resolver:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        return ConnectFailed(f"the host name of {peer} cannot be resolved ({why})", reason="UnknownHost")
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return ConnectFailed(f"the host name of {peer} cannot be resolved ({reason})", reason="UnknownHost")
     if isinstance(error, ConnectionRefusedError):
         return ConnectFailed(f"{peer} refused the connection", reason="ConnectionRefused")
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":

@@ -281,8 +281,8 @@ class Connection(asyncio.Protocol):
             now = self._owner.clock()
             call.take_answer(self._answer(self._join_body(), self.sent_at, now, reused=self.served > 0))
             return
-        where = "in the middle of its answer" if self._received else "without an answer"
-        message = f"the server closed the connection {where}"
+        moment = "in the middle of its answer" if self._received else "without an answer"
+        message = f"the server closed the connection {moment}"
         error = ConnectionLost(message, sent=True, reused=self.served > 0, received=self._received)
         error.__cause__ = exc
         call.take_error(error)

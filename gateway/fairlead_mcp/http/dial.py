@@ -210,20 +210,20 @@ class CachedNames:
 
     async def recent(self, host: str, port: int) -> list[Address]:
         """Resolve a name, by a look-up of the last second if there was one. Raises like `__call__`."""
-        cached = self._cached_addresses.get((host, port))
-        if cached is not None and self._clock() - cached[0] < FRESH_SECONDS:
-            return cached[1]
+        cached_answer = self._cached_addresses.get((host, port))
+        if cached_answer is not None and self._clock() - cached_answer[0] < FRESH_SECONDS:
+            return cached_answer[1]
         return await self(host, port)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
-        cached = self._cached_addresses.get((host, port))
+        cached_answer = self._cached_addresses.get((host, port))
         try:
-            async with asyncio.timeout(None if cached is None else RESOLVER_SECONDS):
+            async with asyncio.timeout(None if cached_answer is None else RESOLVER_SECONDS):
                 addresses = await self._resolve(host, port)
         except (socket.gaierror, TimeoutError) as error:
-            if cached is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
+            if cached_answer is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
                 raise
-            return cached[1]
+            return cached_answer[1]
         self._cached_addresses[host, port] = (self._clock(), addresses)
         return addresses
 
@@ -280,8 +280,8 @@ class Dialer:
             message = f"the host name {self._host} was not resolved within {self._timeout:g} s"
             raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or error
-            message = f"the host name {self._host} cannot be resolved ({why})"
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            message = f"the host name {self._host} cannot be resolved ({reason})"
             raise ConnectFailed(message, reason="UnknownHost") from error
 
     def _explain(self, error: Exception) -> ConnectFailed:

@@ -147,21 +147,23 @@ class NamedHead:
 
         `names` has valid names, which are not checked again.
         """
-        before = self._first
-        at = message.find(self._line, 0, MAX_BYTES) + len(self._line) if self._length_first else len(before)
+        first_part = self._first
+        at = message.find(self._line, 0, MAX_BYTES) + len(self._line) if self._length_first else len(first_part)
         end = message.find(b"\r", at, at + _NAME_LIMIT)
         if end < 0:
             return None
         size = len(message) - (end - at)
-        after = self._by_size.get(size)
-        if after is None:
-            after = self._make_part(size)
+        second_part = self._by_size.get(size)
+        if second_part is None:
+            second_part = self._make_part(size)
         if self._length_first:
-            before, after = after, self._last
-        if len(before) != at or not after or not message.startswith(before) or not message.startswith(after, end):
+            first_part, second_part = second_part, self._last
+        if len(first_part) != at or not second_part:
+            return None
+        if not message.startswith(first_part) or not message.startswith(second_part, end):
             return None
         name = message[at:end]
-        return (end + len(after), name) if name in names or _VISIBLE.fullmatch(name) else None
+        return (end + len(second_part), name) if name in names or _VISIBLE.fullmatch(name) else None
 
     def _make_part(self, size: int) -> bytes:
         """Make an entry of `_by_size`; empty if no message of that size can have this head."""

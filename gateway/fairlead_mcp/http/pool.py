@@ -101,10 +101,10 @@ class Pool(Owner):
 
     def __repr__(self) -> str:
         stats = self.statistics()
-        closed = ", closed" if self._closed else ""
+        suffix = ", closed" if self._closed else ""
         return (
             f"<Pool {authority(self.host, self.port)}: {stats.busy} busy, {stats.idle} idle, {stats.dialing} dialing, "
-            f"{stats.waiting} waiting{closed}>"
+            f"{stats.waiting} waiting{suffix}>"
         )
 
     def statistics(self) -> PoolStatistics:
@@ -136,8 +136,8 @@ class Pool(Owner):
 
     def outstanding_exchanges(self) -> list[Call]:
         """Return the exchanges in progress or waiting for a connection."""
-        sent = [connection.call for connection in self._connections if connection.call is not None]
-        return [*sent, *self._waiting]
+        running_calls = [connection.call for connection in self._connections if connection.call is not None]
+        return [*running_calls, *self._waiting]
 
     async def exchange(
         self,

@@ -108,8 +108,8 @@ def plain_address(location: str) -> str:
         parts = urlsplit(location)
     except ValueError:
         return "an invalid URL"
-    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    return jsonrpc.excerpt(plain.encode()) or "the same URL with another query"
+    public_url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return jsonrpc.excerpt(public_url.encode()) or "the same URL with another query"
 
 
 def _quote(answer: Answer) -> str:

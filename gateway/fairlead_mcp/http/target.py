@@ -112,15 +112,15 @@ class Target(msgspec.Struct, frozen=True):
         Both the origin of the URL and the origin with the Host header in place of the URL's host are this target's.
         """
         scheme = "https" if self.tls else "http"
-        for origin in (f"{scheme}://{named}" for named in (self._url_authority, self.authority.decode("latin-1"))):
+        for origin in (f"{scheme}://{name}" for name in (self._url_authority, self.authority.decode("latin-1"))):
             own_parts = urlsplit(origin)
             try:
-                named = urlsplit(urljoin(f"{origin}{self.path.decode()}", reference))
-                is_own = _origin(named) == _origin(own_parts) and named.username is None and named.password is None
+                parts = urlsplit(urljoin(f"{origin}{self.path.decode()}", reference))
+                is_own = _origin(parts) == _origin(own_parts) and parts.username is None and parts.password is None
             except ValueError:
                 return None
             if is_own:
-                return named
+                return parts
         return None
 
     @property

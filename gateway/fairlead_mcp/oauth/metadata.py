@@ -104,9 +104,9 @@ def resource_metadata_path(server: Target, url: str) -> bytes:
 
 def resource_metadata_paths(server: Target) -> tuple[bytes, ...]:
     """The well-known paths of a server's metadata: with the server's own path, then without (RFC 9728 section 3.1)."""
-    own = server.path.partition(b"?")[0].rstrip(b"/")
+    own_path = server.path.partition(b"?")[0].rstrip(b"/")
     root = RESOURCE_METADATA.encode()
-    return (root + own, root) if own else (root,)
+    return (root + own_path, root) if own_path else (root,)
 
 
 def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
@@ -137,8 +137,8 @@ def covers(resource: str, server: Target) -> bool:
     parts = server.at_own_origin(resource) if "://" in resource else None
     if parts is None or "#" in resource or parts.query:
         return False
-    own = server.path.partition(b"?")[0].decode().rstrip("/") + "/"
-    return own.startswith(parts.path.rstrip("/") + "/")
+    own_path = server.path.partition(b"?")[0].decode().rstrip("/") + "/"
+    return own_path.startswith(parts.path.rstrip("/") + "/")
 
 
 def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent: bool = False) -> None:
@@ -149,9 +149,9 @@ def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent:
     """
     issuers = metadata.authorization_servers
     if issuers and issuer.rstrip("/") not in [name.rstrip("/") for name in issuers]:
-        others = ", ".join(_excerpt(name) for name in issuers[:_MAX_QUOTED_ISSUERS])
+        names = ", ".join(_excerpt(name) for name in issuers[:_MAX_QUOTED_ISSUERS])
         advice = _OTHER_SIGN_IN if consent else _OTHER_CLIENT
-        raise GrantFailed(f"the server accepts tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
+        raise GrantFailed(f"the server accepts tokens of {names}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
 
 
 def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) -> str:

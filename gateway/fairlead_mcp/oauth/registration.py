@@ -166,5 +166,5 @@ def _refusal(status: int, body: bytes, issuer: str, redirect_uri: str) -> GrantF
 
 
 def _unusable(issuer: str, redirect_uri: str) -> GrantFailed:
-    why = "answered the gateway's registration without a usable client"
-    return manual_registration_failure(issuer, why, redirect_uri, BAD_ANSWER)
+    problem = "answered the gateway's registration without a usable client"
+    return manual_registration_failure(issuer, problem, redirect_uri, BAD_ANSWER)
