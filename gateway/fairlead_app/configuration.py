@@ -135,11 +135,11 @@ def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> Embe
         embedder = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
     if embedder == "none":
         return None
-    missing = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
-    if missing:
+    modules = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
+    if modules:
         wheel = ", then install the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {embedder}, but these modules are missing: {', '.join(missing)}. "
+            f"FAIRLEAD_EMBEDDER is {embedder}, but these modules are missing: {', '.join(modules)}. "
             f"Run {install_command('search')}{wheel}"
         )
     return EmbeddingConfig() if embedder == "built-in" else _endpoint(settings, reach)
@@ -164,10 +164,10 @@ def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | No
     folder = settings.directory
     if folder is None:
         return None
-    missing = missing_modules(NEEDED_ON_DISK)
-    if missing:
+    modules = missing_modules(NEEDED_ON_DISK)
+    if modules:
         raise BadSetting(
-            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(missing)}. "
+            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(modules)}. "
             f"Run {install_command('lancedb')}"
         )
     if not rest.processes:

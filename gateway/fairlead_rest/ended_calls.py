@@ -152,8 +152,8 @@ class CallReader:
             return call.name
         server = self._snapshot.servers.get(call.server)
         prefix = None if server is None else server.catalog.prefix
-        shown = self._shown_name(call.server, call.name)
-        return tool_id(call.server, shown) if prefix is None else exposed_name(prefix, shown)
+        client_name = self._shown_name(call.server, call.name)
+        return tool_id(call.server, client_name) if prefix is None else exposed_name(prefix, client_name)
 
     def _shown_name(self, key: ServerKey, tool: str) -> str:
         client_names = self._client_names.get(key)

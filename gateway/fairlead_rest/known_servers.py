@@ -31,9 +31,10 @@ class KnownServer(msgspec.Struct, frozen=True):
 
 def visible_servers(catalog: SubjectCatalog) -> list[KnownServer]:
     """Servers that a subject may see, sorted by namespace and name."""
-    ready = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
+    catalog_servers = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
     return sorted(
-        [*ready, *(KnownServer(entry.key, entry.prefix) for entry in catalog.unready_servers())], key=attrgetter("key")
+        [*catalog_servers, *(KnownServer(entry.key, entry.prefix) for entry in catalog.unready_servers())],
+        key=attrgetter("key"),
     )
 
 

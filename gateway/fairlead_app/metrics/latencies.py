@@ -78,9 +78,9 @@ class LatencyCollector(Collector):
     def _tiers(self, selection: Selection) -> Iterable[Metric]:
         snapshot = selection.snapshot
         limits = GaugeMetricFamily("fairlead_tier_limit_seconds", "Latency limit of a tier", labels=[_TIER])
-        shown = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
+        shown_gauge = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
         text = "Tools that a tier hides, by the first word of the reason"
-        hidden = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
+        hidden_gauge = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
         tool_count = sum(len(server.tools) for server in snapshot.servers.values())
         for tier in snapshot.rules.tiers:
             if tier.name not in self._metrics.waits:
@@ -88,12 +88,12 @@ class LatencyCollector(Collector):
             if tier.max_latency_ms is not None:
                 limits.add_metric([tier.name], tier.max_latency_ms / 1000)
             hidden_tools = selection.hidden[tier.name]
-            shown.add_metric([tier.name], tool_count - len(hidden_tools))
+            shown_gauge.add_metric([tier.name], tool_count - len(hidden_tools))
             for reason, count in Counter(
                 decision.reason.partition(" ")[0] for decision in hidden_tools.values()
             ).items():
-                hidden.add_metric([tier.name, reason], count)
-        yield from (limits, shown, hidden)
+                hidden_gauge.add_metric([tier.name, reason], count)
+        yield from (limits, shown_gauge, hidden_gauge)
 
     def _waits(self) -> Iterable[Metric]:
         text = "Duration of tool calls for agents of a tier, including queues and retries, in seconds"

@@ -59,8 +59,8 @@ def _show_link(state: dict[str, Any], output: Output, *, is_opened: bool) -> Non
     url = printable(state["signInUrl"])
     text = f"Sign in at {state['server']} in the browser; if none has opened, open {url}"
     if not is_opened:
-        here = " on the gateway's machine" if is_this_machine(urlsplit(url).hostname or "") else ""
-        text = f"Open this page in a browser{here} to sign in at {state['server']}: {url}"
+        location = " on the gateway's machine" if is_this_machine(urlsplit(url).hostname or "") else ""
+        text = f"Open this page in a browser{location} to sign in at {state['server']}: {url}"
     if output is Output.json:
         remark("login", text)
     else:

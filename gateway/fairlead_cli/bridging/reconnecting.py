@@ -153,8 +153,10 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
                 reply = await response_body.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
-                why = f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
-                raise httpx2.RemoteProtocolError(f"{why}: restart the MCP client")
+                problem = (
+                    f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
+                )
+                raise httpx2.RemoteProtocolError(f"{problem}: restart the MCP client")
             session.gateway_id = ident
             version = str(reply["result"].get("protocolVersion", ""))
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()

@@ -202,8 +202,8 @@ def refusal_of(result: Any) -> str | None:
         return None
     lines = str(error.get("message", "")).split("\n")
     text = f"{printable(error['code'])}: " + "\n".join(printable(line) for line in lines)
-    after = error.get("retryAfterMs")
-    return f"{text} (try again in {after / 1000:g} s)" if isinstance(after, int) else text
+    wait_ms = error.get("retryAfterMs")
+    return f"{text} (try again in {wait_ms / 1000:g} s)" if isinstance(wait_ms, int) else text
 
 
 def remarks_of(result: Any) -> Iterator[str]:

@@ -52,12 +52,16 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     definition = definition_of(definitions, name)
     if definition is None:
-        why = why_hidden(hidden, name)
-        if why is None and is_server(destination, name):
+        reason = why_hidden(hidden, name)
+        if reason is None and is_server(destination, name):
             raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USAGE_ERROR)
         for line in lines_about(server for server in servers_of(destination) if may_have_tool(server, name)):
             raise Failure(line)
-        raise Failure(f"OVER_BUDGET: {why}") if why is not None else _unlisted_failure(destination, name, definitions)
+        raise (
+            Failure(f"OVER_BUDGET: {reason}")
+            if reason is not None
+            else _unlisted_failure(destination, name, definitions)
+        )
     if output is Output.json:
         print_json(definition)
         return
