@@ -62,7 +62,7 @@ EGRESS = (
     Guard(
         "the kubelet of a node",
         "fairlead_mcp.egress",
-        (('why = _NODE_PORTS.get(port, "")', 'why = ""'),),
+        (('reason = _NODE_PORTS.get(port, "")', 'reason = ""'),),
         "tests/unit/mcp/test_egress.py::test_ports_of_kubernetes_nodes_are_refused_at_any_address",
         "assert",
     ),

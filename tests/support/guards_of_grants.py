@@ -103,7 +103,7 @@ GRANTS = (
         "fairlead_mcp.egress",
         (
             (
-                "            if refused and not allowed_addresses:\n",
+                "            if denial and not allowed_addresses:\n",
                 "            allowed_addresses = resolved\n            if False:\n",
             ),
         ),
