@@ -103,7 +103,7 @@ _ROWS: Final = (
         LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
     ),
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
-    # any program: first an error that is logged at a low level, then lines that are no errors
+    # any program: first an error that is logged at a low level, then lines without errors
     _row(LineRank.FAILURE, r"\b[Uu]ncaught exception: (?P<reason>\S.*)"),
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
     _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),

@@ -67,7 +67,7 @@ def _with_reason(refusal: str | None, destination: Destination, tool: str) -> st
     return f"{CONNECTION_LOST}: {'; '.join(lines)}" if lines else refusal
 
 
-class _UnlistedTool(Failure):
+class _MissingTool(Failure):
     """The tool is not listed."""
 
 
@@ -107,8 +107,8 @@ class _ToolOfGateway(NamedTuple):
                 raise
             if SUGGESTS in error.message:
                 # a gateway knows names that its list does not have, such as the server's own name of a renamed tool
-                raise _UnlistedTool(printable(with_tools_hint(error.message)), code=USAGE_ERROR) from error
-            raise _UnlistedTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
+                raise _MissingTool(printable(with_tools_hint(error.message)), code=USAGE_ERROR) from error
+            raise _MissingTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
 
     async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:
         """Raises Failure if the tool is hidden, or if its server is starting and its arguments are therefore
@@ -117,7 +117,7 @@ class _ToolOfGateway(NamedTuple):
         if (why := why_hidden(hidden, self.name)) is not None:
             raise Failure(f"OVER_BUDGET: {why}")
         if await asyncio.to_thread(self.may_be_starting):
-            raise _UnlistedTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
+            raise _MissingTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
 
     def _arguments(self, words_or_arguments: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -149,7 +149,7 @@ class _CallAttempts:
         while True:
             try:
                 result = self._tool.destination.run(lambda session: self._tool.call(session, self._words_or_arguments))
-            except _UnlistedTool as error:
+            except _MissingTool as error:
                 self._wait_for_list(error)
             except Failure as error:
                 self._check_failed(error)
@@ -165,7 +165,7 @@ class _CallAttempts:
         may_retry, self._may_retry = self._may_retry, self._may_retry and has_waited
         return has_waited or may_retry
 
-    def _wait_for_list(self, unlisted: _UnlistedTool) -> None:
+    def _wait_for_list(self, unlisted: _MissingTool) -> None:
         """Wait until the tool is listed. Raises `unlisted` if no server may list it, and Failure if its server
         failed.
         """
