@@ -193,8 +193,8 @@ async def _probe(kube: Kube, namespace: str) -> None:
 def _announce(gateway: Gateway) -> None:
     listening = gateway.settings.listening
     scheme = "http" if listening.tls.cert is None else "https"
-    where = authority(listening.address, gateway.port)
-    log.info("MCP on %s://%s/mcp, metrics on port %d", scheme, where, gateway.metrics_port)
+    address = authority(listening.address, gateway.port)
+    log.info("MCP on %s://%s/mcp, metrics on port %d", scheme, address, gateway.metrics_port)
 
 
 def main() -> int:

@@ -69,33 +69,35 @@ class Activation:
         """
         endpoint = self._endpoint
         await self._registry.sync(snapshot.servers)
-        before = endpoint.selection
-        after = await in_turns(self._select_in_slices(snapshot, before))
+        previous = endpoint.selection
+        selection = await in_turns(self._select_in_slices(snapshot, previous))
         for check in self._shared.checks.take_large():
             await asyncio.to_thread(self._shared.checks.compile, check)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PREPARE_SECONDS):
-                await in_turns(after.prepare_in_slices(before))
-        endpoint.activate(after)
-        self._replaced_selections.extend(await in_turns(before.parts_in_slices()))
+                await in_turns(selection.prepare_in_slices(previous))
+        endpoint.activate(selection)
+        self._replaced_selections.extend(await in_turns(previous.parts_in_slices()))
         self._set_tier_limits(snapshot.rules.tiers)
-        if snapshot.rules.policies != before.snapshot.rules.policies:
+        if snapshot.rules.policies != previous.snapshot.rules.policies:
             self._warn_about_policies(snapshot.rules.policies)
-        await endpoint.streams.notify_changed_lists(before, endpoint.selection)
-        await self._shared.events.on_swap(before.snapshot, snapshot)
-        await in_turns(self.moves.on_swap(before.snapshot, snapshot))
+        await endpoint.streams.notify_changed_lists(previous, endpoint.selection)
+        await self._shared.events.on_swap(previous.snapshot, snapshot)
+        await in_turns(self.moves.on_swap(previous.snapshot, snapshot))
         return not self._registry.incomplete
 
     async def free_replaced(self) -> None:
         """Free the memory of replaced selections."""
         await free_in_turns(self._replaced_selections)
 
-    def _select_in_slices(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
-        reaches = yield from table_in_slices(
+    def _select_in_slices(self, snapshot: Snapshot, previous: Selection) -> Generator[None, None, Selection]:
+        bindings = yield from table_in_slices(
             (key, self._bind_server(server)) for key, server in snapshot.servers.items()
         )
         now, with_latency = self._shared.clock(), self._settings.meta_latency
-        return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, with_latency=with_latency))
+        return (
+            yield from select_in_slices(snapshot, bindings, self._bind, previous, now=now, with_latency=with_latency)
+        )
 
     def _warn_about_policies(self, policies: Collection[Policy]) -> None:
         ambiguous = self._shared.trust.names.ambiguous_policies(policies)
@@ -123,16 +125,16 @@ class Activation:
             secret_arguments=self._registry.secret_arguments(server.key),
         )
 
-    def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
-        key = reach.server.key
-        checked = self._settings.validate
+    def _bind(self, binding: ServerBinding, tool: Tool) -> Route:
+        key = binding.server.key
+        validates = self._settings.validate
         return tool_route(
-            reach,
+            binding,
             tool,
             self._shared.metrics.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
-            check=self._check(key, tool) if checked else None,
-            upstream=hedged_upstream(self._registry, reach.server, tool),
+            check=self._check(key, tool) if validates else None,
+            upstream=hedged_upstream(self._registry, binding.server, tool),
         )
 
     def _check(self, server: ServerKey, tool: Tool) -> ToolCheck:

@@ -47,7 +47,7 @@ class Trust(msgspec.Struct, frozen=True):
     """Issuers of the names of agents and groups."""
     sign_in: ConsoleSignIn | None = None
     """Sign-in to the console by OpenID Connect; None if it is not configured."""
-    made: MadeKeys | None = None
+    made_keys: MadeKeys | None = None
     """API keys that users create for themselves; None if nobody may create any."""
     console_token: str = ""
     """Token with which a local browser can sign in to the console once; empty if there is none."""
@@ -72,25 +72,25 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
         names = msgspec.structs.replace(names, is_name_of_key=keys.has_name)
     client = console_client(settings.console, identity, credential_issuers)
     tokens = _tokens(identity, credential_issuers, names)
-    configured = [keys, tokens, _service_accounts(identity, credential_issuers, kube)]
+    optional_authenticators = [keys, tokens, _service_accounts(identity, credential_issuers, kube)]
     issuers = tuple(issuer.issuer for issuer in credential_issuers.issuers)
-    authenticators = tuple(authenticator for authenticator in configured if authenticator is not None)
+    authenticators = tuple(authenticator for authenticator in optional_authenticators if authenticator is not None)
     if not authenticators and identity.anonymous == "deny":
         log.warning(
             "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve anonymous clients, or configure an "
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
-    made = _made_keys(identity.made_keys, namespace, kube, names, keys)
+    made_keys = _made_keys(identity.made_keys, namespace, kube, names, keys)
     authorization = authorization_trust(identity, credential_issuers, names, tokens, kube)
     return Trust(
         authenticators,
-        # clients get their tokens from the authorization server alone; those that have one of an issuer are accepted
+        # clients are told only the authorization server, but a token of another issuer is accepted too
         issuers if authorization is None else (authorization.issuer,),
         credential_issuers.scopes,
         names,
         sign_in,
-        made,
+        made_keys,
         audiences=_audiences(identity, credential_issuers),
         authorization=authorization,
     )
@@ -99,11 +99,11 @@ def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
     sources: list[KeySource] = []
     made_keys = identity.made_keys
-    loaded: dict[str, KeyDocument] = {}
+    documents: dict[str, KeyDocument] = {}
     if identity.api_keys is not None:
         file = KeyFile(identity.api_keys)
         try:
-            loaded[file.name] = file.load()
+            documents[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
                 f"the API keys of FAIRLEAD_API_KEYS in {identity.api_keys} cannot be read: {error}; create them with "
@@ -123,14 +123,14 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
 
         sources += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
     if made_keys.makers and made_keys.file is not None:
-        made = KeyFile(made_keys.file)
+        user_keys = KeyFile(made_keys.file)
         try:
-            loaded[made.name] = made.load()
+            documents[user_keys.name] = user_keys.load()
         except FileNotFoundError:
             pass  # the file is created with the first key
         except (OSError, BadKeys) as error:
             raise BadSetting(f"FAIRLEAD_MADE_KEYS is {made_keys.file}, which cannot be used: {error}") from error
-        sources.append(made)
+        sources.append(user_keys)
     elif made_keys.makers and made_keys.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
@@ -138,7 +138,7 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
     if not sources:
         return None
     keys = ApiKeys(sources, time.time, names)
-    for name, document in loaded.items():
+    for name, document in documents.items():
         keys.take_document(name, document)  # so that the first requests need not wait for the file to be read again
     return keys
 
@@ -172,10 +172,10 @@ def _audiences(identity: IdentitySettings, credential_issuers: CredentialIssuers
     names = {audience for issuer in credential_issuers.issuers for audience in issuer.audiences}
     if credential_issuers.service_accounts is not None:
         names.update(credential_issuers.service_accounts.audiences)
-    by_address = credential_issuers.authorization_server is not None or any(
+    accepts_public_url = credential_issuers.authorization_server is not None or any(
         not issuer.audiences for issuer in credential_issuers.issuers
     )
-    return AcceptedAudiences(frozenset(names), identity.public_url if by_address else "")
+    return AcceptedAudiences(frozenset(names), identity.public_url if accepts_public_url else "")
 
 
 def _tokens(identity: IdentitySettings, credential_issuers: CredentialIssuers, names: Issuers) -> Tokens | None:

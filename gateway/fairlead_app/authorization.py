@@ -1,7 +1,7 @@
-"""Creates the authorization server in front of the providers, where `authorizationServer` stands in the identity file.
+"""Creates the authorization server in front of the providers, if the identity file has `authorizationServer`.
 
-It is made in three steps: what its settings say, before anything else; the keys of its tokens, once there is a store of
-grants, as the authenticator needs them; and its endpoints, once there is a guard.
+It is created in three steps: `authorization_trust` reads the settings; `own_token_parts` makes the keys of its tokens,
+which the authenticator needs, when there is a store of grants; `authorization_service` makes the endpoints.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOUR: Final = 3_600.0
 
 
 class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
-    """The authorization server, as the settings say."""
+    """Settings of the authorization server."""
 
     server: AuthorizationServer
     issuer: str
@@ -65,7 +65,7 @@ class AuthorizationTrust(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Tokens
     """Verifies tokens of the providers."""
     workloads: Authenticator | None = None
-    """Verifies tokens of ServiceAccounts that are exchanged; None: none are."""
+    """Verifies tokens of ServiceAccounts that are exchanged; None if none are exchanged."""
 
 
 class OwnTokenParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,12 +84,12 @@ class AuthorizationService:
         self,
         parts: AuthorizationParts,
         api: AuthorizationApi,
-        own: OwnTokenParts,
+        own_tokens: OwnTokenParts,
         store: ClosableGrantStore,
         subject_tokens: SubjectTokens,
-        closing: Sequence[Callable[[], Awaitable[None]]],
+        close_functions: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
-        """`closing` are called at the end, in their order."""
+        """`close_functions` are called in their order at the end."""
         from fairlead_authorization.sessions.ended_sessions import EndedSessions
         from fairlead_authorization.sessions.expired_sessions import ExpiredSessions
 
@@ -97,24 +97,24 @@ class AuthorizationService:
         self.api = api
         self.subject_tokens = subject_tokens
         """Tokens of the providers, which are exchanged for tokens of servers."""
-        self._own = own
-        self._closing = closing
-        self._ended = EndedSessions(store, own.authenticator.end_session)
-        self._expired = ExpiredSessions(store, own.ends)
+        self._own_tokens = own_tokens
+        self._close_functions = close_functions
+        self._ended = EndedSessions(store, own_tokens.authenticator.end_session)
+        self._expired = ExpiredSessions(store, own_tokens.ends)
 
     async def start(self) -> None:
         """Read keys, and watch sessions from now on."""
-        self._own.keys.start()
-        self._own.revocations.start(self.parts.revoke)
+        self._own_tokens.keys.start()
+        self._own_tokens.revocations.start(self.parts.revoke)
         await self._ended.start()
         self._expired.start()
 
     async def aclose(self) -> None:
-        for close in self._closing:
+        for close in self._close_functions:
             await close()
         await self._expired.aclose()
         await self._ended.aclose()
-        await self._own.keys.aclose()
+        await self._own_tokens.keys.aclose()
 
 
 def authorization_trust(
@@ -153,8 +153,8 @@ def authorization_trust(
 
 
 def _workloads(issuer: str, credential_issuers: CredentialIssuers, kube: Kube | None) -> Authenticator | None:
-    """Verifies tokens of ServiceAccounts that are exchanged: those for the authorization server or its token endpoint
-    (RFC 7523 section 3), and those that the gateway accepts itself.
+    """Create the authenticator of ServiceAccounts' tokens that are exchanged: for the authorization server or its token
+    endpoint (RFC 7523 section 3), and tokens that the gateway accepts itself.
     """
     server, service_accounts = credential_issuers.authorization_server, credential_issuers.service_accounts
     if server is None or server.workloads == "deny" or service_accounts is None or kube is None:
@@ -174,7 +174,7 @@ def own_token_parts(
         return None
     if store is None:
         raise BadSetting(
-            "authorizationServer keeps the sign-ins of clients where grants are stored, and there is no store: set "
+            "authorizationServer stores the sign-ins of clients with grants, and no store of grants is configured: set "
             "FAIRLEAD_GRANTS to redis or secrets, or for one gateway FAIRLEAD_GRANTS_DIRECTORY to a directory"
         )
     from fairlead_authorization.sessions.provider_revocations import ProviderRevocations
@@ -197,18 +197,18 @@ def own_token_parts(
     return OwnTokenParts(keys=keys, authenticator=authenticator, ends=ends, revocations=revocations)
 
 
-def client_sign_ins(own: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
-    """Sign-ins of clients, for those whose they are; None without an authorization server."""
-    if own is None or store is None:
+def client_sign_ins(own_tokens: OwnTokenParts | None, store: ClosableGrantStore | None) -> ClientSignIns | None:
+    """Sign-ins of clients, for their users; None without an authorization server."""
+    if own_tokens is None or store is None:
         return None
     from fairlead_authorization.sessions.sign_ins import StoredSignIns
 
-    return StoredSignIns(store, own.ends)
+    return StoredSignIns(store, own_tokens.ends)
 
 
 def authorization_service(
     trust: AuthorizationTrust,
-    own: OwnTokenParts,
+    own_tokens: OwnTokenParts,
     store: ClosableGrantStore,
     guard: RequestGuard,
     *,
@@ -217,8 +217,8 @@ def authorization_service(
     clock: Callable[[], float],
     documents: Fetch | None = None,
 ) -> AuthorizationService:
-    """Create the authorization server. `documents` fetches documents of clients; by default from hosts with public
-    addresses alone. Raises BadSetting.
+    """Create the authorization server. `documents` fetches documents of clients; by default only from hosts with
+    public addresses. Raises BadSetting.
     """
     # imported here, as only gateways with an authorization server need Authlib
     from fairlead_authorization.protocol.application import AuthorizationApi
@@ -237,8 +237,8 @@ def authorization_service(
     registrations = _registrations(server, session_key)
     clients = _clients(server, registrations, documents, resolve=resolve, clock=clock)
     access = TokenAccess("", resolve, monotonic=clock)
-    sessions = StoredSessions(store, own.keys, own.ends, _session_times(server), clock=clock)
-    spent = SpentAssertions(store, time.time)
+    sessions = StoredSessions(store, own_tokens.keys, own_tokens.ends, _session_times(server), clock=clock)
+    spent_assertions = SpentAssertions(store, time.time)
     parts = AuthorizationParts(
         issuer=trust.issuer,
         scopes=trust.scopes,
@@ -246,24 +246,24 @@ def authorization_service(
         takes_documents=bool(server.client_hosts),
         registrations=registrations,
         sessions=sessions,
-        tokens=AccessTokens(trust.issuer, own.keys, float(server.token_seconds)),
-        keys=own.keys,
-        own_tokens=own.authenticator,
+        tokens=AccessTokens(trust.issuer, own_tokens.keys, float(server.token_seconds)),
+        keys=own_tokens.keys,
+        own_tokens=own_tokens.authenticator,
         providers={
             provider.name: OpenIdProvider(provider, trust.tokens, f"{trust.issuer}{CALLBACK}{provider.name}", access)
             for provider in trust.providers
         },
-        assertions=_assertions(trust, spent),
-        used=UsedAssertions(spent, server.client_hosts),
+        assertions=_assertions(trust, spent_assertions),
+        used_assertions=UsedAssertions(spent_assertions, server.client_hosts),
         workloads=trust.workloads,
         states=BrowserStates(session_key, secure=trust.issuer.startswith("https:")),
         now=time.time,
         clock=clock,
     )
-    subjects = SubjectTokens(sessions, parts.renew, own.authenticator.end_session)
+    subjects = SubjectTokens(sessions, parts.renew, own_tokens.authenticator.end_session)
     api = AuthorizationApi(parts, guard)
-    closing = (subjects.aclose, sessions.aclose, own.revocations.aclose, api.aclose, clients.aclose)
-    return AuthorizationService(parts, api, own, store, subjects, closing)
+    close_functions = (subjects.aclose, sessions.aclose, own_tokens.revocations.aclose, api.aclose, clients.aclose)
+    return AuthorizationService(parts, api, own_tokens, store, subjects, close_functions)
 
 
 def _session_times(server: AuthorizationServer) -> SessionTimes:
@@ -277,7 +277,7 @@ def _session_times(server: AuthorizationServer) -> SessionTimes:
 
 
 def _registrations(server: AuthorizationServer, session_key: bytes) -> Registrations | None:
-    """Registration of clients by themselves; None where it is off."""
+    """Registration of clients by themselves; None if it is off."""
     from fairlead_authorization.clients.registration import Registrations
 
     if server.registration is None:
@@ -314,13 +314,13 @@ def _clients(
     )
 
 
-def _assertions(trust: AuthorizationTrust, spent: SpentAssertions) -> IdentityAssertions | None:
+def _assertions(trust: AuthorizationTrust, spent_assertions: SpentAssertions) -> IdentityAssertions | None:
     """Trust in assertions of the issuers that the settings name; None if they name none."""
     from fairlead_authorization.protocol.parts import IdentityAssertions
 
-    named = trust.server.assertions
-    issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(named))
-    return IdentityAssertions(issuers, trust.tokens, spent) if issuers else None
+    issuer_names = trust.server.assertions
+    issuers = frozenset(issuer.issuer for issuer in trust.issuers if not set(issuer.names).isdisjoint(issuer_names))
+    return IdentityAssertions(issuers, trust.tokens, spent_assertions) if issuers else None
 
 
 def _issuer(identity: IdentitySettings) -> str:
@@ -353,8 +353,8 @@ def _provider(
     issuer = next(trusted for trusted in credential_issuers.issuers if settings.issuer in trusted.names)
     if not is_confidential(issuer.issuer):
         raise BadSetting(
-            f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL, "
-            "except on this machine or cluster"
+            f"{file}: authorizationServer: people cannot sign in at {issuer.issuer}, which must be an https URL "
+            "unless it is on this machine or in this cluster"
         )
     return IdentityProviderClient(
         name=issuer.name or hashlib.blake2b(issuer.issuer.encode(), digest_size=6).hexdigest(),

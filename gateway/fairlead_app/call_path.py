@@ -85,7 +85,7 @@ def server_registry(
     """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
-    remembered = CachedNames(servers.resolve, shared.clock)
+    cached_names = CachedNames(servers.resolve, shared.clock)
 
     def observe_grant(server: ServerKey, identity: Identity, failure: GrantFailed | None, seconds: float) -> None:
         cause = "" if failure is None else failure.cause
@@ -104,8 +104,8 @@ def server_registry(
         client=CLIENT,
         installation=shared.installation,
         credentials=servers.credentials,
-        resolve=lambda key: egress.guard(remembered, key.namespace),
-        resolve_recent=lambda key: egress.guard(remembered.recent, key.namespace),
+        resolve=lambda key: egress.guard(cached_names, key.namespace),
+        resolve_recent=lambda key: egress.guard(cached_names.recent, key.namespace),
         children=servers.children,
         shared_children=servers.shared_children,
         local=local_upstream,

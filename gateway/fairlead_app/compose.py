@@ -163,15 +163,15 @@ def _admin_sources(
 
 
 def _snapshot_store(
-    shared: SharedParts, catalog: CatalogFeed, own: Mapping[str, Document], activation: Activation
+    shared: SharedParts, catalog: CatalogFeed, own_documents: Mapping[str, Document], activation: Activation
 ) -> SnapshotStore:
-    """Create the store of snapshots, which begins with the `own` documents of the gateway."""
+    """Create the store of snapshots, which begins with the `own_documents` documents of the gateway."""
     installation = shared.settings.installation
     return SnapshotStore(
         catalog.source,
         activation.swap,
         initial=InitialCatalog(
-            own=own,
+            own=own_documents,
             rules=DENY_ALL if catalog.closed else Rules(),
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
@@ -184,12 +184,12 @@ def _snapshot_store(
 def _authorization(
     shared: SharedParts, servers: ServerAccess, guard: RequestGuard, runtime: Runtime
 ) -> AuthorizationService | None:
-    trust, own, store = shared.trust.authorization, shared.own_tokens, shared.grants
-    if trust is None or own is None or store is None:
+    trust, own_tokens, store = shared.trust.authorization, shared.own_tokens, shared.grants
+    if trust is None or own_tokens is None or store is None:
         return None
     return authorization_service(
         trust,
-        own,
+        own_tokens,
         store,
         guard,
         session_key=shared.settings.installation.session_key.encode(),

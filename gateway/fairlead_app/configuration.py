@@ -65,7 +65,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     providers: dict[str, Any] = {}
 
 
-class AddedModels(msgspec.Struct, frozen=True):
+class CommandLineModels(msgspec.Struct, frozen=True):
     """Providers and routes from the command line, which a file may override."""
 
     providers: Mapping[str, Provider] = MappingProxyType({})
@@ -73,11 +73,12 @@ class AddedModels(msgspec.Struct, frozen=True):
     """Routes that apply unless the file has one of the same name."""
 
 
-NOTHING_ADDED: Final = AddedModels()
+NO_COMMAND_LINE_MODELS: Final = CommandLineModels()
 
 
-def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models:
-    """Load models from a YAML file with the members `routes`, `models`, `liveModels` and `providers`, and from `added`.
+def load_models(path: Path | None, command_line: CommandLineModels = NO_COMMAND_LINE_MODELS) -> Models:
+    """Load models from a YAML file with the members `routes`, `models`, `liveModels` and `providers`, and from
+    `command_line`.
 
     Example:
 
@@ -91,26 +92,26 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
     Raises BadSetting with the file and the location of the error.
     """
     if path is None:
-        return _of_document({}, added, "the providers of the command line")
-    return _of_document(read_yaml(path, "the routes of FAIRLEAD_ROUTES"), added, str(path))
+        return _of_document({}, command_line, "the providers of the command line")
+    return _of_document(read_yaml(path, "the routes of FAIRLEAD_ROUTES"), command_line, str(path))
 
 
-def _of_document(document: object, added: AddedModels, where: str) -> Models:
-    """Models from a parsed document. Raises BadSetting with a message that begins with `where`."""
+def _of_document(document: object, command_line: CommandLineModels, source: str) -> Models:
+    """Models from a parsed document. Raises BadSetting with a message that begins with `source`."""
     try:
         file = msgspec.convert(document, _File)
-        routes = {**added.routes, **read_routes(file.routes)}
-        providers = read_providers(file.providers, routes, added.providers)
+        routes = {**command_line.routes, **read_routes(file.routes)}
+        providers = read_providers(file.providers, routes, command_line.providers)
     except msgspec.ValidationError as error:
         raise BadSetting(
-            f"{where} may contain only the members routes, models, liveModels and providers: {error}"
+            f"{source} may contain only the members routes, models, liveModels and providers: {error}"
         ) from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
-        raise BadSetting(f"{where}: {error}") from error
+        raise BadSetting(f"{source}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
-        raise BadSetting(f"{where}: liveModels.url must be the http or https URL of a list of models")
+        raise BadSetting(f"{source}: liveModels.url must be the http or https URL of a list of models")
     windows = {
-        name: window for name, setting in file.models.items() if (window := _window(where, name, setting)) is not None
+        name: window for name, setting in file.models.items() if (window := _window(source, name, setting)) is not None
     }
     prices = {
         name: setting.price
@@ -134,11 +135,11 @@ def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> Embe
         embedder = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
     if embedder == "none":
         return None
-    missing = missing_modules() if embedder == "built-in" else missing_modules(ENDPOINT_MODULES)
-    if missing:
+    modules = missing_modules() if embedder == "built-in" else missing_modules(ENDPOINT_MODULES)
+    if modules:
         wheel = ", then install the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {embedder}, but these modules are missing: {', '.join(missing)}. "
+            f"FAIRLEAD_EMBEDDER is {embedder}, but these modules are missing: {', '.join(modules)}. "
             f"Run {install_command('search')}{wheel}"
         )
     return EmbeddingConfig() if embedder == "built-in" else _endpoint(settings, reach)
@@ -163,10 +164,10 @@ def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | No
     folder = settings.directory
     if folder is None:
         return None
-    missing = missing_modules(DISK_MODULES)
-    if missing:
+    modules = missing_modules(DISK_MODULES)
+    if modules:
         raise BadSetting(
-            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(missing)}. "
+            f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, but these modules are missing: {', '.join(modules)}. "
             f"Run {install_command('lancedb')}"
         )
     if not rest.processes:
@@ -216,14 +217,14 @@ def _check_model_api(name: str, url: str, model: str) -> None:
         raise BadSetting(f"{name}_URL needs {name}_MODEL: set it to the name of a model at {url}")
 
 
-def _window(where: str, name: str, setting: int | ModelSetting) -> ContextWindow | None:
+def _window(source: str, name: str, setting: int | ModelSetting) -> ContextWindow | None:
     """Context window of a model; None if the packaged window applies. Raises BadSetting."""
     if isinstance(setting, int):
         return ContextWindow(setting)
     if setting.context is not None:
         return ContextWindow(setting.context, setting.max_input)
     if setting.max_input is not None or setting.price is None:
-        raise BadSetting(f"{where}: models: {name}: set context (in tokens), or only price")
+        raise BadSetting(f"{source}: models: {name}: set context (in tokens), or only price")
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_app.configuration import NOTHING_ADDED, AddedModels, Models, load_models
+from fairlead_app.configuration import NO_COMMAND_LINE_MODELS, CommandLineModels, Models, load_models
 from fairlead_formats.tokens.models import ContextWindows, LiveModels, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import ModelRoute
@@ -29,7 +29,9 @@ log = logging.getLogger("fairlead_gateway")
 class ConfiguredModels:
     """Configured models of one gateway, with their file watcher. To be started and stopped once."""
 
-    def __init__(self, models: Models, path: Path | None = None, added: AddedModels = NOTHING_ADDED) -> None:
+    def __init__(
+        self, models: Models, path: Path | None = None, command_line: CommandLineModels = NO_COMMAND_LINE_MODELS
+    ) -> None:
         """`models` is the configuration before the first change of the file at `path`. Without a path, the
         configuration never changes.
         """
@@ -37,7 +39,7 @@ class ConfiguredModels:
         self.changes = FileChanges(path) if path is not None else None
         """Changes of the file; None without a file."""
         self._path = path
-        self._added = added
+        self._command_line = command_line
         self._task: asyncio.Task[None] | None = None
         self._refresher: Refresher | None = None
         self.reload_failed = False
@@ -46,13 +48,13 @@ class ConfiguredModels:
         """Number of applied changes of the file."""
 
     @classmethod
-    def of_file(cls, path: Path | None, added: AddedModels = NOTHING_ADDED) -> Self:
-        """Load the models of a file and `added`. Raises BadSetting."""
-        configured = cls(NO_MODELS, path, added)
-        if configured.changes is not None:
-            configured.changes.check()  # before the file is read, so that no later change is missed
-        configured.current = load_models(path, added)
-        return configured
+    def of_file(cls, path: Path | None, command_line: CommandLineModels = NO_COMMAND_LINE_MODELS) -> Self:
+        """Load the models of a file and `command_line`. Raises BadSetting."""
+        models = cls(NO_MODELS, path, command_line)
+        if models.changes is not None:
+            models.changes.check()  # before the file is read, so that no later change is missed
+        models.current = load_models(path, command_line)
+        return models
 
     def providers(self) -> Providers:
         """Providers of the current configuration."""
@@ -101,7 +103,7 @@ class ConfiguredModels:
     async def _watch(self, changes: FileChanges) -> None:
         async for _ in changes:
             try:
-                models = await asyncio.to_thread(load_models, self._path, self._added)
+                models = await asyncio.to_thread(load_models, self._path, self._command_line)
             except BadSetting as error:
                 self.reload_failed = True
                 log.error("The changed routes and providers are not applied; the previous file stays in use: %s", error)

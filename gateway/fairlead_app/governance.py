@@ -104,10 +104,10 @@ class Governance(Collector):
 
     def collect(self) -> Iterable[Metric]:
         text = "Calls refused because of a limit on their number, by scope of the limit: agent, policy, tool, server"
-        limited = CounterMetricFamily("fairlead_calls_limited", text, labels=["scope"])
+        family = CounterMetricFamily("fairlead_calls_limited", text, labels=["scope"])
         for scope, count in list(self._metrics.limited.items()):
-            limited.add_metric([scope], count)
-        yield limited
+            family.add_metric([scope], count)
+        yield family
         text = "Agents, and pairs of agent and namespace, whose calls are counted by limits"
         yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter) + len(self.tokens))
         if self._settler is not None:

@@ -1,4 +1,4 @@
-"""Keeps stored grants in step with what they are for, in the background, while a gateway runs."""
+"""Removes stored grants that are no longer needed, in the background, while a gateway runs."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from fairlead_gateway.upstream.registry import Registry
 class GrantUpkeep(msgspec.Struct, frozen=True, kw_only=True):
     """Background work on the grants that people made for servers. Each part is None where it is not needed."""
 
-    ended: EndedGrants | None
+    ended_grants: EndedGrants | None
     """Drops access tokens whose grants have ended."""
-    gone: GoneServers | None
+    gone_servers: GoneServers | None
     """Ends grants of servers that were removed."""
-    unused: UnusedGrants | None
+    unused_grants: UnusedGrants | None
     """Ends grants that no call has used for a long time."""
 
     def start(self) -> None:
-        if self.ended is not None:
-            self.ended.start()
-        if self.gone is not None:
-            self.gone.start()
-        if self.unused is not None:
-            self.unused.start()
+        if self.ended_grants is not None:
+            self.ended_grants.start()
+        if self.gone_servers is not None:
+            self.gone_servers.start()
+        if self.unused_grants is not None:
+            self.unused_grants.start()
 
     async def aclose(self) -> None:
-        if self.unused is not None:
-            await self.unused.aclose()
-        if self.gone is not None:
-            await self.gone.aclose()
-        if self.ended is not None:
-            await self.ended.aclose()
+        if self.unused_grants is not None:
+            await self.unused_grants.aclose()
+        if self.gone_servers is not None:
+            await self.gone_servers.aclose()
+        if self.ended_grants is not None:
+            await self.ended_grants.aclose()
 
 
 def grant_upkeep(
     shared: SharedParts, registry: Registry, accounts: Accounts | None, snapshot: Callable[[], Snapshot]
 ) -> GrantUpkeep:
-    """Create the work that the store of grants needs. `snapshot` returns the served one."""
-    grants, gone = shared.grants, None
+    """Create the work that the store of grants needs. `snapshot` returns the served snapshot."""
+    grants, gone_servers = shared.grants, None
     if grants is not None and shared.settings.upstream.grants.store != "none":
-        # only of a shared store: a folder has grants for servers of other projects too
-        gone = GoneServers(grants, registry.consents, lambda: snapshot().servers, shared.clock)
+        # only in a shared store, as a folder also has grants for servers of other projects
+        gone_servers = GoneServers(grants, registry.consents, lambda: snapshot().servers, shared.clock)
     return GrantUpkeep(
-        ended=None if grants is None else EndedGrants(grants, registry),
-        gone=gone,
-        unused=None if accounts is None else UnusedGrants(accounts),
+        ended_grants=None if grants is None else EndedGrants(grants, registry),
+        gone_servers=gone_servers,
+        unused_grants=None if accounts is None else UnusedGrants(accounts),
     )

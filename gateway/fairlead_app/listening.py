@@ -19,7 +19,7 @@ from fairlead_mcp.addresses import AllowList
 from fairlead_web.guard import PROBES, GuardMiddleware, PublicPages
 from fairlead_web.sign_in_pages import SignInPages
 
-FREQUENT: Final = (b"/v1/tool-calls", b"/v1/executions")
+TOOL_CALL_PATHS: Final = (b"/v1/tool-calls", b"/v1/executions")
 """Targets of the REST API by which programs call tools."""
 
 
@@ -33,8 +33,8 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     models_api = () if models.llm is None else (models.llm.api,)
     sign_in = SignInPages(parts.sign_ins, rest.guard)
     authorization = () if parts.authorization is None else (parts.authorization.api.request,)
-    guarded = GuardMiddleware(api, rest.guard, *models_api, *authorization, sign_in.request, console.request)
-    fallbacks = DirectServer(guarded, shared.heap, models.speech, targets=FREQUENT)
+    guard_middleware = GuardMiddleware(api, rest.guard, *models_api, *authorization, sign_in.request, console.request)
+    fallbacks = DirectServer(guard_middleware, shared.heap, models.speech, targets=TOOL_CALL_PATHS)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 

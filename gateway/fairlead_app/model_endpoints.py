@@ -1,6 +1,6 @@
 """Creates the endpoints in front of model providers.
 
-The packages of these endpoints are only imported if models are configured, because the import of the HTTP client alone
+The packages of these endpoints are imported only if models are configured, because the import of their HTTP client
 takes a third of a second.
 """
 

@@ -41,7 +41,7 @@ class ServedConsole:
         self._console = console
 
     async def request(self, scope: Scope) -> ConsoleRequest | None:
-        """The request as one for the console; None if its path does not belong to the console. The first request
+        """The request as a request for the console; None if its path does not belong to the console. The first request
         creates the console.
         """
         if self._console is None or not is_for_console(scope):

@@ -87,8 +87,8 @@ def shared_parts(
     identity, calls = settings.identity, settings.calls
     anonymous = identity.anonymous == "allow" or (identity.anonymous is None and not trust.authenticators)
     grants = grant_store(settings.upstream.grants, settings.limits.redis, kube, installation.release_namespace)
-    own = own_token_parts(trust.authorization, grants, clock)
-    authenticators = trust.authenticators if own is None else (own.authenticator, *trust.authenticators)
+    own_tokens = own_token_parts(trust.authorization, grants, clock)
+    authenticators = trust.authenticators if own_tokens is None else (own_tokens.authenticator, *trust.authenticators)
     return SharedParts(
         settings=settings,
         clock=clock,
@@ -103,7 +103,7 @@ def shared_parts(
         governance=Governance(settings.limits, settings.records, metrics, clock),
         identities=Identities(authenticators, anonymous=anonymous, local=_serves_owner(settings)),
         grants=grants,
-        own_tokens=own,
+        own_tokens=own_tokens,
         resource=ProtectedResource(
             identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),
@@ -114,7 +114,7 @@ def shared_parts(
 
 
 def _serves_owner(settings: Settings) -> bool:
-    """Whether the gateway serves its own machine alone, as `fairlead up` does unless `--host` or another setting says
+    """Whether the gateway serves only its own machine, as `fairlead up` does unless `--host` or another setting says
     that other machines reach it.
     """
     listening = settings.listening

@@ -32,11 +32,13 @@ def granted_listings(
         if auditor is not None:
             auditor.record_grant(identity_of(person), server, cause, seconds)
 
-    def published(key: ServerKey) -> Catalog | None:
+    def find_catalog(key: ServerKey) -> Catalog | None:
         server = snapshot().servers.get(key)
         return None if server is None else server.catalog
 
-    return GrantedListings(lambda: registry().consents(), shared.grants, outbox.add_listing, published, observe=observe)
+    return GrantedListings(
+        lambda: registry().consents(), shared.grants, outbox.add_listing, find_catalog, observe=observe
+    )
 
 
 def make_sign_ins(

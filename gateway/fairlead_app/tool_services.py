@@ -109,7 +109,7 @@ def rest_context(
         requests=outbox,
         groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups)),
         issuers=trust.names,
-        keys=trust.made,
+        keys=trust.made_keys,
         accounts=None
         if shared.grants is None
         else Accounts(shared.grants, sources.tokens, sources.revoker, settings.upstream.grants.unused_days),

@@ -89,7 +89,7 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
     from typer.exceptions import TyperException
 
     if (empty := command.empty_word(words)) is not None and command.verb_of(words) != "fairlead search":
-        message = f"{empty} is empty, as a shell leaves it where a variable is not set: give a value or leave it out"
+        message = f"{empty} is empty, perhaps because a shell variable is not set: give a value or leave it out"
         raise Failure(message, code=USAGE_ERROR)
     try:
         with command.group.make_context("fairlead", list(words)) as context:
@@ -104,8 +104,8 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         advice = f"`{command.verb_of(words)} --help` shows its usage."
-        no_near_verb = text.startswith("No such command") and "Did you mean" not in text
-        if no_near_verb and (flags := command.flags_named_by(words)):
+        has_no_suggestion = text.startswith("No such command") and "Did you mean" not in text
+        if has_no_suggestion and (flags := command.flags_named_by(words)):
             advice = f"Did you mean {' or '.join(f'`{flag}`' for flag in flags)}? {advice}"
         option = getattr(error, "option_name", "")
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):

@@ -20,10 +20,14 @@ def tool_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def server_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Servers of the gateway, by their plain names where unique; none if the gateway does not respond in time."""
+    """Servers of the gateway, by their names without the namespace where those are unique; none if the gateway does not
+    respond in time.
+    """
     full_names = _members(_fetch(ctx, "/v1/servers"), "servers", "server")
-    plain = [key.partition("/")[2] for key in full_names]
-    names = [short if plain.count(short) == 1 else key for key, short in zip(full_names, plain, strict=True)]
+    short_names = [key.partition("/")[2] for key in full_names]
+    names = [
+        short if short_names.count(short) == 1 else key for key, short in zip(full_names, short_names, strict=True)
+    ]
     return [name for name in names if name.startswith(incomplete)]
 
 

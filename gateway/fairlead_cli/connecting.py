@@ -45,7 +45,7 @@ class Destination:
     def parse(
         cls, url: str, headers: Sequence[str], server: str | None, timeout: float, token: str | None = None
     ) -> Destination:
-        """The destination from a command's options. If `server` is a plain name, the gateway is asked for its
+        """The destination from a command's options. If `server` has no namespace, the gateway is asked for its
         namespace. Raises Failure for invalid options.
         """
         check_url(url)
@@ -85,7 +85,7 @@ class Destination:
             raise self._failure(error) from error
 
     async def _run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
-        # imported here, because commands that ask REST alone have no session, and it takes a third of their time
+        # imported here, because commands that use only REST have no session, and the import takes a third of their time
         from fairlead_mcp.session import McpSession
 
         async with McpSession.over_http(Target.from_url(self.url), headers=self.headers) as session:
@@ -131,10 +131,10 @@ class Destination:
         return printable(str(error)) if isinstance(error, HandshakeRefused) else str(error)
 
 
-def check_url(url: str, option: str = "--url", before: str | None = None) -> None:
+def check_url(url: str, option: str = "--url", prefix: str | None = None) -> None:
     """Raises Failure with code USAGE_ERROR for a text that is not an MCP endpoint, and suggests a correction.
 
-    `before`: words before the corrected URL in the suggestion; by default `option`.
+    `prefix`: words before the corrected URL in the suggestion; by default `option`.
     """
     try:
         Target.from_url(url)
@@ -143,16 +143,16 @@ def check_url(url: str, option: str = "--url", before: str | None = None) -> Non
             raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USAGE_ERROR) from error
         host, _, path = url.partition("/")
         scheme = "http" if is_this_machine(_host_of(host)) else "https"
-        corrected = f"{scheme}://{host}/{path or 'mcp'}"
-        message = f"{option}: {url!r} must start with http:// or https://: {before or option} {corrected}"
+        suggested_url = f"{scheme}://{host}/{path or 'mcp'}"
+        message = f"{option}: {url!r} must start with http:// or https://: {prefix or option} {suggested_url}"
         raise Failure(message, code=USAGE_ERROR) from error
 
 
 def no_path_failure(url: str) -> Failure:
     """The failure of a URL without a path."""
     parts = urlsplit(url)
-    corrected = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
-    message = f"--url or FAIRLEAD_URL: {url} has no path, but an MCP endpoint usually ends in /mcp: {corrected}"
+    suggested_url = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
+    message = f"--url or FAIRLEAD_URL: {url} has no path, but an MCP endpoint usually ends in /mcp: {suggested_url}"
     return Failure(message, code=USAGE_ERROR)
 
 

@@ -32,7 +32,7 @@ Item = Annotated[str, Field(description="Name of an item in the store room, for 
 
 
 class Stock(BaseModel):
-    """How much of an item is there."""
+    """Number of pieces of an item in the store room."""
 
     item: str
     pieces: int
@@ -113,20 +113,20 @@ def main() -> None:
 def _serve(application: Starlette, port: int) -> None:
     import uvicorn  # not needed for stdio
 
-    with _listening(port) as listening:
-        uvicorn.Server(uvicorn.Config(application, log_level="info")).run(sockets=[listening])
+    with _listening_socket(port) as listener:
+        uvicorn.Server(uvicorn.Config(application, log_level="info")).run(sockets=[listener])
 
 
-def _listening(port: int) -> socket.socket:
+def _listening_socket(port: int) -> socket.socket:
     """Socket for clients over IPv6 and IPv4; uvicorn's own socket for `::` does not accept IPv4."""
-    both = socket.has_dualstack_ipv6()
-    family, address = (socket.AF_INET6, "::") if both else (socket.AF_INET, ANYWHERE)
+    is_dual_stack = socket.has_dualstack_ipv6()
+    family, address = (socket.AF_INET6, "::") if is_dual_stack else (socket.AF_INET, ANYWHERE)
     try:
-        listening = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+        listener = socket.create_server((address, port), family=family, dualstack_ipv6=is_dual_stack)
     except OSError as error:
         sys.exit(f"python -m fairlead_cli.demo: cannot listen on port {port}: {error.strerror}. Give another --port")
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 if __name__ == "__main__":

@@ -35,15 +35,15 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
     for tool in tools:
         by_tier.setdefault(tool["tier"], []).append(tool)
     count = hidden.get("count")
-    unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
-    for tier, some in by_tier.items():
-        extra = unnamed if len(by_tier) == 1 else 0
-        labels = [_tool_label(tool) for tool in some[:MAX_NAMED]]
-        rest = len(some) + extra - len(labels)
-        words = ", ".join([*labels, f"and {rest} more"] if rest else labels)
-        yield f"{len(some) + extra} hidden in tier {printable(tier)}: {words}"
-    if unnamed and len(by_tier) > 1:
-        yield f"{unnamed} more hidden"
+    unnamed_count = max(0, count - len(tools)) if isinstance(count, int) else 0
+    for tier, tier_tools in by_tier.items():
+        extra_count = unnamed_count if len(by_tier) == 1 else 0
+        labels = [_tool_label(tool) for tool in tier_tools[:MAX_NAMED]]
+        rest_count = len(tier_tools) + extra_count - len(labels)
+        words = ", ".join([*labels, f"and {rest_count} more"] if rest_count else labels)
+        yield f"{len(tier_tools) + extra_count} hidden in tier {printable(tier)}: {words}"
+    if unnamed_count and len(by_tier) > 1:
+        yield f"{unnamed_count} more hidden"
 
 
 def why_hidden(hidden: Any, name: str) -> str | None:
@@ -52,16 +52,16 @@ def why_hidden(hidden: Any, name: str) -> str | None:
     tool = next((tool for tool in _tools(hidden) if tool.get("name") == name), None)
     if tool is None:
         return None
-    reason, shown, endpoint = (_text(tool.get(key)) for key in ("reason", "shownIn", "endpoint"))
-    return printable(sentence(HiddenTool(name, tool["tier"], reason or "no reason given", shown, endpoint)))
+    reason, tier, endpoint = (_text(tool.get(key)) for key in ("reason", "shownIn", "endpoint"))
+    return printable(sentence(HiddenTool(name, tool["tier"], reason or "no reason given", tier, endpoint)))
 
 
 def _tool_label(tool: dict[str, Any]) -> str:
     """A tool with the code of the reason, and the tier or endpoint that shows it."""
-    why = (_text(tool.get("reason")) or "").partition(" ")[0]
-    shown, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))
-    where = f"in {shown}" if shown is not None else f"at {endpoint}" if endpoint is not None else ""
-    words = ", ".join(word for word in (why, where) if word)
+    reason = (_text(tool.get("reason")) or "").partition(" ")[0]
+    tier, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))
+    location = f"in {tier}" if tier is not None else f"at {endpoint}" if endpoint is not None else ""
+    words = ", ".join(word for word in (reason, location) if word)
     return printable(f"{tool['name']} ({words})" if words else str(tool["name"]))
 
 

@@ -37,9 +37,9 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    with console.capture() as drawn:  # if rich wrote to a closed pipe, it would end the process
+    with console.capture() as capture:  # if rich wrote to a closed pipe, it would end the process
         console.print(table)
-    sys.stdout.write(drawn.get())
+    sys.stdout.write(capture.get())
 
 
 def remark(verb: str, text: str) -> None:
@@ -69,5 +69,5 @@ def first_line(text: str, limit: int = 100) -> str:
 def some_names(names: Iterable[str]) -> str:
     """The first names, and the number of further names: `a, b and 3 more`."""
     all_names = list(names)
-    rest = len(all_names) - MAX_NAMED
-    return ", ".join(all_names[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    rest_count = len(all_names) - MAX_NAMED
+    return ", ".join(all_names[:MAX_NAMED]) + (f" and {rest_count} more" if rest_count > 0 else "")

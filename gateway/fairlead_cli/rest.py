@@ -85,20 +85,20 @@ class ManagementClient:
         """The response to a DELETE. Raises Failure."""
         return self._request("DELETE", path)
 
-    def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
-        """The lines of an event stream after the event `last`, until the stream ends or is silent for `quiet` seconds.
-        Raises Failure.
+    def lines(self, path: str, silence_seconds: float, last_event_id: str | None) -> Iterator[str]:
+        """The lines of an event stream after the event `last_event_id`, until the stream ends or is silent for
+        `silence_seconds` seconds. Raises Failure.
         """
-        headers = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
-        with self._open("GET", path, headers, None, quiet) as answer:
+        headers = {"Accept": "text/event-stream", **({} if last_event_id is None else {"Last-Event-ID": last_event_id})}
+        with self._open("GET", path, headers, None, silence_seconds) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 raise Failure(f"{self._base} sent a response that is not an event stream; {_CHECK_URL}")
-            rest = b""
+            unfinished_line = b""
             for piece in answer.iter_bytes():
-                *whole, rest = (rest + piece).split(b"\n")
-                for line in whole:
+                *lines, unfinished_line = (unfinished_line + piece).split(b"\n")
+                for line in lines:
                     yield line.decode("utf-8", "replace").rstrip("\r")
-                if len(rest) > _MAX_LINE:
+                if len(unfinished_line) > _MAX_LINE:
                     raise Failure(f"{self._base} sent a line of more than {_MAX_LINE} bytes; {_CHECK_URL}")
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> Any:
@@ -133,8 +133,8 @@ class ManagementClient:
     ) -> Iterator[httpx2.Response]:
         import httpx2
 
-        kind = {} if body is None else {"Content-Type": "application/json"}
-        request_headers = {"Accept-Encoding": "identity", **kind, **headers, **self._headers}
+        content_type = {} if body is None else {"Content-Type": "application/json"}
+        request_headers = {"Accept-Encoding": "identity", **content_type, **headers, **self._headers}
         try:
             with (
                 httpx2.Client(
@@ -195,13 +195,13 @@ def _exit_code(code: str) -> int:
 
 def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     """A problem document (RFC 9457) as a sentence."""
-    alternatives, fits = problem.get("known"), problem.get("wouldFit")
+    alternatives, changes = problem.get("known"), problem.get("wouldFit")
     if code == "UNKNOWN_TOOL":
         return with_tools_hint(detail)
     if code == "UNAUTHENTICATED":
         detail = with_advice(detail, CREDENTIAL)
-    if isinstance(fits, list) and fits:
-        detail = with_advice(detail, f"One of these changes is enough: {'; or '.join(map(str, fits))}")
+    if isinstance(changes, list) and changes:
+        detail = with_advice(detail, f"One of these changes is enough: {'; or '.join(map(str, changes))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
         detail = with_advice(detail, f"Valid values: {some_names(map(str, alternatives))}")
     return detail

@@ -69,9 +69,9 @@ def serve(
         return
     row = SERVERS.get(name)
     if row is None:
-        near = suggest_name(name, SERVERS)
-        meant = "" if near is None else f" Did you mean {near}?"
-        raise Failure(f"{name!r} is not a bundled server.{meant} Servers: {', '.join(SERVERS)}", code=USAGE_ERROR)
+        similar_name = suggest_name(name, SERVERS)
+        suggestion = "" if similar_name is None else f" Did you mean {similar_name}?"
+        raise Failure(f"{name!r} is not a bundled server.{suggestion} Servers: {', '.join(SERVERS)}", code=USAGE_ERROR)
     with needs("servers"):
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio
@@ -84,18 +84,18 @@ def serve(
         server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, values)
     except SettingError as error:
         raise Failure(str(error), code=USAGE_ERROR) from error
-    at_end = export(os.environ, name)
+    on_exit = export(os.environ, name)
     if transport is Transport.stdio:
-        serve_stdio(server, at_end)
+        serve_stdio(server, on_exit)
     else:
         try:
-            serve_http(server, host, port, at_end)
+            serve_http(server, host, port, on_exit)
         except OSError as error:
             from fairlead_mcp.addresses import authority
 
-            where = authority(host, port)
+            address = authority(host, port)
             raise Failure(
-                f"cannot listen on {where}: {error.strerror}. Choose another address with --host and --port"
+                f"cannot listen on {address}: {error.strerror}. Choose another address with --host and --port"
             ) from error
     sys.stdout.flush()
 
@@ -158,9 +158,9 @@ def _list(output: Output) -> None:
     try:
         with needs("servers"):
             settings = {name: _settings(row) for name, row in SERVERS.items()}
-    except Failure as missing:
+    except Failure as failure:
         settings = {}
-        remark("serve", f"{missing}. Until then, servers cannot run and their settings are not listed")
+        remark("serve", f"{failure}. Until then, servers cannot run and their settings are not listed")
     if output is Output.json:
         print_json(
             {
@@ -172,7 +172,8 @@ def _list(output: Output) -> None:
         )
         return
     rows = [
-        (name, row.summary, ", ".join(each["name"] for each in settings.get(name, ()))) for name, row in SERVERS.items()
+        (name, row.summary, ", ".join(setting["name"] for setting in settings.get(name, ())))
+        for name, row in SERVERS.items()
     ]
     print_table(("SERVER", "WHAT IT DOES", "SETTINGS"), rows)
 

@@ -22,7 +22,7 @@ MAX_FLAGS: Final = 2
 
 @dataclass(frozen=True)
 class Command:
-    """The complete command line."""
+    """The complete command line, as the group of all commands."""
 
     group: TyperGroup
 
@@ -50,16 +50,16 @@ class Command:
         """The option whose value is empty on a command line, or `an argument`; None if no word is empty. Words after
         `--` belong to another program.
         """
-        before = ""
+        previous_word = ""
         for word in words:
             if word == "--":
                 return None
             if not word:
-                return before if self._takes_value(before) else "an argument"
+                return previous_word if self._takes_value(previous_word) else "an argument"
             option, sign, value = word.partition("=")
             if sign and not value and self._takes_value(option):
                 return option
-            before = word
+            previous_word = word
         return None
 
     def _takes_value(self, name: str) -> bool:
@@ -76,17 +76,17 @@ class Command:
 
     def _parse(self, words: Sequence[str]) -> tuple[str, TyperGroup | None, list[str]]:
         """The command that the words name; its group, None if it is executable; the words after it, without options."""
-        words_so_far, at = ["fairlead"], self.group
+        command_words, group = ["fairlead"], self.group
         rest = [word for word in words if not word.startswith("-")]
         while rest:
-            each = at.commands.get(rest[0])
-            if each is None:
+            command = group.commands.get(rest[0])
+            if command is None:
                 break
-            words_so_far.append(rest.pop(0))
-            if not isinstance(each, TyperGroup):
-                return " ".join(words_so_far), None, rest
-            at = each
-        return " ".join(words_so_far), at, rest
+            command_words.append(rest.pop(0))
+            if not isinstance(command, TyperGroup):
+                return " ".join(command_words), None, rest
+            group = command
+        return " ".join(command_words), group, rest
 
     def main(self, **options: Any) -> None:
         """Answer a shell's request for completions, and end the process."""
@@ -106,17 +106,17 @@ def tree() -> Command:
     flag = _flag()
     for _, verb in command.verbs():
         _add_json_flag(verb, flag)
-    for each in _commands(group):
-        each.short_help = _first_sentence(each.help)  # typer would truncate it to one line
+    for subcommand in _commands(group):
+        subcommand.short_help = _first_sentence(subcommand.help)  # typer would truncate it to one line
     return command
 
 
 def _commands(group: TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
-    for each in group.commands.values():
-        if isinstance(each, TyperCommand | TyperGroup):
-            yield each
-        if isinstance(each, TyperGroup):
-            yield from _commands(each)
+    for command in group.commands.values():
+        if isinstance(command, TyperCommand | TyperGroup):
+            yield command
+        if isinstance(command, TyperGroup):
+            yield from _commands(command)
 
 
 def _first_sentence(text: str | None) -> str:
@@ -130,12 +130,12 @@ def _required_arguments(command: TyperCommand) -> Iterator[str]:
             yield param.metavar or str(param.name).upper()
 
 
-def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]:
-    for name, each in group.commands.items():
-        if isinstance(each, TyperGroup):
-            yield from _verbs(each, f"{before}{name} ")
-        elif isinstance(each, TyperCommand):
-            yield f"{before}{name}", each
+def _verbs(group: TyperGroup, prefix: str) -> Iterator[tuple[str, TyperCommand]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _verbs(command, f"{prefix}{name} ")
+        elif isinstance(command, TyperCommand):
+            yield f"{prefix}{name}", command
 
 
 def _add_json_flag(verb: TyperCommand, flag: TyperOption) -> None:
@@ -143,9 +143,9 @@ def _add_json_flag(verb: TyperCommand, flag: TyperOption) -> None:
     index = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
     if index is None or verb.callback is None:
         return
-    other = verb.params[index]
-    assert isinstance(other, TyperOption)
-    other.hidden = True
+    output_option = verb.params[index]
+    assert isinstance(output_option, TyperOption)
+    output_option.hidden = True
     verb.params.insert(index, flag)
     verb.callback = _set_output(verb.callback)
 

@@ -37,16 +37,16 @@ def start_advice(url: str, *, may_be_named: bool = True) -> str:
     return f"Is a gateway running there? Start one with {up_command(url)}{', or name it with --url' * may_be_named}."
 
 
-def unknown_tool(name: str, near: str | None) -> str:
-    """Sentence about a tool that does not exist, with a similar name, and where to look."""
-    return with_advice(names.unknown_tool(name, near), _TOOLS)
+def unknown_tool(name: str, similar_name: str | None) -> str:
+    """Sentence about a tool that does not exist, with a similar name and the command that lists the tools."""
+    return with_advice(names.unknown_tool(name, similar_name), _TOOLS)
 
 
 def with_tools_hint(problem: str) -> str:
-    """Append where to look to `problem`, the gateway's sentence about an unknown tool."""
+    """The gateway's sentence about an unknown tool, with the command that lists the tools."""
     return with_advice(problem, _TOOLS)
 
 
 def with_advice(sentence: str, advice: str) -> str:
-    """Join a sentence and an advice."""
+    """Join a sentence and advice."""
     return f"{sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}"

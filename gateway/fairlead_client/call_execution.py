@@ -56,9 +56,9 @@ class Executor:
         began = time.monotonic()
         raw = encode_arguments(tool, arguments)
         check = self._checks.of(tool.server, tool.own_name, tool.raw, tool.key)
-        if not isinstance(raw, InvalidArguments) and (wrong := check.arguments(raw)) is not None:
-            message = f"the arguments of {tool.name} do not match its inputSchema: {wrong}"
-            raw = InvalidArguments(tool.name, message, tuple(wrong.splitlines()))
+        if not isinstance(raw, InvalidArguments) and (problems := check.arguments(raw)) is not None:
+            message = f"the arguments of {tool.name} do not match its inputSchema: {problems}"
+            raw = InvalidArguments(tool.name, message, tuple(problems.splitlines()))
         if isinstance(raw, InvalidArguments):
             return Outcome(name, tool.name, error=raw)
         timeout = timeout if tool.longest is None else min(timeout, tool.longest)
@@ -85,8 +85,8 @@ class Executor:
             answer, result = _decode_result(await self._call(tool, raw, timeout))
         except McpError as error:
             return None, failure(tool.name, error, repeatable=repeatable), _NO_RESULT
-        except HandlerFailed as failed:
-            return None, handler_failure(tool.name, failed.cause), _NO_RESULT
+        except HandlerFailed as handler_error:
+            return None, handler_failure(tool.name, handler_error.cause), _NO_RESULT
         except (msgspec.DecodeError, RecursionError) as error:
             message = f"the result of {tool.name} cannot be decoded: {error}"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error), _NO_RESULT
@@ -105,8 +105,8 @@ def _decode_result(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
     result = _decode(answer)
     if result.get("resultType") not in (None, _COMPLETE):
         return answer, result
-    strict = tool_results.conform(answer)
-    return (answer, result) if strict is answer else (strict, _decode(strict))
+    repaired = tool_results.conform(answer)
+    return (answer, result) if repaired is answer else (repaired, _decode(repaired))
 
 
 def encode_arguments(tool: Tool, arguments: object) -> bytes | InvalidArguments:

@@ -39,7 +39,7 @@ class CapabilityComparison:
     def gated_tools(self, items: Iterable[Raw]) -> tuple[Gated, ...]:
         """Tools that the last comparison found and that are not in `items`, the list without capabilities."""
         names = frozenset(map(name_of, items))
-        return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)
+        return tuple(tool for tool in self._gated if name_of(tool.definition) not in names)
 
     async def compare(self, connection: ServerConnection, items: Iterable[Raw]) -> None:
         """Find tools that require client capabilities. `items` is the list without capabilities. If the comparison
@@ -50,9 +50,9 @@ class CapabilityComparison:
         if names != self._compared_names and not (container and connection.session.era is Era.LEGACY):
             try:
                 async with asyncio.timeout(COMPARISON_SECONDS):
-                    named = {name for name in names if name is not None}
-                    declaring = self._connector.capability_sessions(connection)
-                    self._gated = await find_gated_tools(declaring, named, COMPARISON_SECONDS)
+                    list_names = {name for name in names if name is not None}
+                    open_session = self._connector.capability_sessions(connection)
+                    self._gated = await find_gated_tools(open_session, list_names, COMPARISON_SECONDS)
                 self._compared_names = names
             except (McpError, TimeoutError) as error:
                 reason = str(error) or f"the server did not respond within {COMPARISON_SECONDS:g} s"

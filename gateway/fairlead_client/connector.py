@@ -91,8 +91,8 @@ class ServerConnector:
             await connection.session.connect(self.connect_timeout(server))
         except McpError as error:
             await self.close(connection)
-            if (wanted := sign_in_wanted(server, error)) is not None:
-                raise wanted from error
+            if (sign_in_failure := sign_in_wanted(server, error)) is not None:
+                raise sign_in_failure from error
             raise
         except BaseException:
             await self.close(connection)
@@ -119,14 +119,14 @@ class ServerConnector:
                 yield McpSession.over_child(child, capabilities)
                 return
             offering = Offering(capabilities, decline)
-            further = self._prepare(
+            other_connection = self._prepare(
                 replace(server, name=f"{server.name} with client capabilities"), lambda method: None, offering
             )
             try:
-                await further.session.connect(self.connect_timeout(server))
-                yield further.session
+                await other_connection.session.connect(self.connect_timeout(server))
+                yield other_connection.session
             finally:
-                await self.close(further)
+                await self.close(other_connection)
 
         return session
 

@@ -59,20 +59,20 @@ def convert_tools(
     tools: Sequence[Tool], names: Names, format_: Format, options: Options, conversions: Conversions
 ) -> Definitions:
     """Convert tools to a provider's format. A tool that cannot be converted is left out, and the report says so."""
-    converted = conversions.convert(
+    conversion = conversions.convert(
         format_,
         [tool.definition for tool in tools],
         options,
         hashes=[tool.key for tool in tools],
         names=None if format_.name == registry.MCP else names,
     )
-    member, listed = array_of(format_.request(converted.tools))
+    member, tool_list = array_of(format_.request(conversion.tools))
     return Definitions(
-        listed,
+        tool_list,
         format=format_.name,
         member=member or _NO_TOOL,
-        names=converted.names,
-        report=converted.report,
+        names=conversion.names,
+        report=conversion.report,
         max_tools=format_.max_tools,
     )
 
@@ -84,30 +84,33 @@ def openai_format(request: Mapping[str, Any]) -> str:
     return registry.OPENAI_RESPONSES if "input" in request and "messages" not in request else registry.OPENAI_CHAT
 
 
-def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
-    """Copy a request and append the offered tools to the tools of the request. If the request has a tool of the same
-    name as an offered tool, the offered tool is left out, which is logged.
+def add_definitions(request: Mapping[str, Any], definitions: Definitions, format_: Format) -> JsonObject:
+    """Copy a request and append the tools of `definitions` to its tools. A tool is left out, which is logged, if the
+    request has a tool of the same name.
 
     Raises ValueError if the member with the request's tools is not a list.
     """
-    member = offered.member.removeprefix("/")
+    member = definitions.member.removeprefix("/")
     request_tools = request.get(member)
     if request_tools is not None and not isinstance(request_tools, list):
         raise ValueError(f"{member} of the request is {type(request_tools).__name__}, not a list")
     request_names = {name_of(tool) for tool in format_.read(request_tools).tools} if request_tools else set()
-    new_tools = [tool for tool in offered if _name(tool) not in request_names]
-    if len(new_tools) < len(offered):
-        common = sorted(request_names.intersection(map(_name, offered)))
+    new_tools = [tool for tool in definitions if _name(tool) not in request_names]
+    if len(new_tools) < len(definitions):
+        common_names = sorted(request_names.intersection(map(_name, definitions)))
         logger.warning(
             "some tools of the registry are not added, because the request already has tools of these names: %s",
-            ", ".join(common),
+            ", ".join(common_names),
         )
-    combined = [*(request_tools or ()), *new_tools]
-    if offered.max_tools is not None and len(combined) > offered.max_tools:
+    all_tools = [*(request_tools or ()), *new_tools]
+    if definitions.max_tools is not None and len(all_tools) > definitions.max_tools:
         logger.warning(
-            "the request has %d tools, but %s accepts at most %d", len(combined), offered.format, offered.max_tools
+            "the request has %d tools, but %s accepts at most %d",
+            len(all_tools),
+            definitions.format,
+            definitions.max_tools,
         )
-    return {**request, member: combined} if combined else dict(request)
+    return {**request, member: all_tools} if all_tools else dict(request)
 
 
 def _name(tool: JsonObject) -> str:

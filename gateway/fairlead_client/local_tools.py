@@ -44,20 +44,20 @@ class LocalTools:
 
     def __init__(self, tools: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
         self._tools = CustomTools()
-        self._shown: dict[str, Tool] = {}
+        self._registry_tools: dict[str, Tool] = {}
         self._handlers = Handlers(self._tools, limit=MAX_CALLS, threads=threads, raises=True)
         self._calls: dict[_FutureOutcome, HandlerCall] = {}
         for tool in tools:
             self.add(tool)
 
     def __iter__(self) -> Iterator[Tool]:
-        return iter(self._shown.values())
+        return iter(self._registry_tools.values())
 
     def add(self, tool: LocalTool) -> Tool:
         """Add a tool. Raises BadTool, also if another tool has its name."""
-        prepared = self._tools.add(tool)
-        shown = self._shown[prepared.name] = _tool(prepared)
-        return shown
+        prepared_tool = self._tools.add(tool)
+        registry_tool = self._registry_tools[prepared_tool.name] = _tool(prepared_tool)
+        return registry_tool
 
     async def call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
         """Call a tool and return its raw result. Raises McpError and HandlerFailed."""
@@ -100,19 +100,19 @@ class _FutureOutcome:
         """Ignore progress and log messages."""
 
 
-def _tool(prepared: Prepared) -> Tool:
-    tool, decoded = prepared.tool, _decode(prepared.definition)
+def _tool(prepared_tool: Prepared) -> Tool:
+    tool, definition = prepared_tool.tool, _decode(prepared_tool.definition)
     return Tool(
-        name=prepared.name,
-        own_name=prepared.name,
+        name=prepared_tool.name,
+        own_name=prepared_tool.name,
         server=SERVER,
         local=True,
-        id=tool_id(ServerKey("", SERVER), prepared.name),
-        raw=prepared.definition,
-        definition=decoded,
-        key=hashlib.blake2b(prepared.definition, digest_size=16).hexdigest(),
+        id=tool_id(ServerKey("", SERVER), prepared_tool.name),
+        raw=prepared_tool.definition,
+        definition=definition,
+        key=hashlib.blake2b(prepared_tool.definition, digest_size=16).hexdigest(),
         trusted=True,
         idempotent=tool.idempotent is True,
         longest=to_seconds(tool.max_duration_ms),
-        other_names=other_names(decoded.get("inputSchema")),
+        other_names=other_names(definition.get("inputSchema")),
     )

@@ -141,8 +141,8 @@ class Outcome:
         """Value that the tool returned: `structuredContent` if there is one, else `text`; None after a failure."""
         if self.error is not None or self.result is None:
             return None
-        structured = self.result.get("structuredContent")
-        return text_of(self.result) if structured is None else structured
+        structured_content = self.result.get("structuredContent")
+        return text_of(self.result) if structured_content is None else structured_content
 
     def unwrap(self) -> Any:
         """Return `value`, or raise `error` if there is one."""
@@ -168,9 +168,9 @@ class Outcome:
 
 def invalid_call_outcome(value: object) -> Outcome:
     """Outcome for a value that is not a call, such as None or an object of a provider's SDK."""
-    what = "None" if value is None else f"an object of type {type(value).__name__}"
+    kind = "None" if value is None else f"an object of type {type(value).__name__}"
     message = (
-        f"{what} is not a valid call: pass a tool's name, a Request or a ModelCall. Pass a whole message of a model to "
+        f"{kind} is not a valid call: pass a tool's name, a Request or a ModelCall. Pass a whole message of a model to "
         "execute_message, also one without calls"
     )
     return Outcome("", error=InvalidArguments("", message, (message,)))

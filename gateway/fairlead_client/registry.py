@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_client.call_execution import Executor
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
-from fairlead_client.definitions import Definitions, add_offered, convert_tools, openai_format
+from fairlead_client.definitions import Definitions, add_definitions, convert_tools, openai_format
 from fairlead_client.local_tools import LocalTool, LocalTools
 from fairlead_client.messages import Executed, decode, write_results
 from fairlead_client.outcomes import (
@@ -153,8 +153,8 @@ class AsyncToolRegistry:
     async def health_check(self) -> dict[str, bool]:
         """Whether a handshake with each server succeeds now, by server name."""
         self._check_open()
-        healthy = await asyncio.gather(*(remote.check() for remote in self._remotes.values()))
-        return dict(zip(self._remotes, healthy, strict=True))
+        results = await asyncio.gather(*(remote.check() for remote in self._remotes.values()))
+        return dict(zip(self._remotes, results, strict=True))
 
     # Tools
 
@@ -193,9 +193,9 @@ class AsyncToolRegistry:
     def add_tool(self, tool: LocalTool) -> Tool:
         """Add a local tool. Raises BadTool, also if another local tool has the same name."""
         self._check_open()
-        added_tool = self._local.add(tool)
+        new_tool = self._local.add(tool)
         self._on_change()
-        return added_tool
+        return new_tool
 
     # Definitions
 
@@ -240,10 +240,10 @@ class AsyncToolRegistry:
 
     async def _add_to_request(self, request: Mapping[str, Any], provider: str, *, strict: bool) -> JsonObject:
         model = request.get("model")
-        offered = await self.get_tool_definitions(
+        definitions = await self.get_tool_definitions(
             provider, strict=strict, model=model if isinstance(model, str) else None
         )
-        return add_offered(request, offered, formats.find(provider))
+        return add_definitions(request, definitions, formats.find(provider))
 
     # Calls
 
@@ -342,9 +342,13 @@ class AsyncToolRegistry:
 
     def _table(self) -> ToolTable:
         if self._cached_table is None:
-            online = [tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()]
-            offline = [tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()]
-            self._cached_table = ToolTable(self._local, online, offline)
+            online_tools = [
+                tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()
+            ]
+            offline_tools = [
+                tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()
+            ]
+            self._cached_table = ToolTable(self._local, online_tools, offline_tools)
         return self._cached_table
 
     async def _ensure_fresh(self, patience: float | None = None) -> None:

@@ -93,7 +93,7 @@ class RemoteServer:
         """Last error that was logged as a warning, whose repetitions are not warnings; empty after a success."""
         self._failure: McpError | None = None
         self._restarts = RestartBackoff(clock, randomness.random)
-        self._slow = False
+        self._was_slow = False
         """Whether the last attempt to list the tools timed out."""
         self._changes = 0
         """Number of times that the list was made stale."""
@@ -120,10 +120,10 @@ class RemoteServer:
         its process failed the last time.
         """
         if patience is None:
-            doubtful = self._slow or (self._failure is not None and self._connector.runs_as_child(self.server))
-            if doubtful and self._refreshing.running:
+            is_doubtful = self._was_slow or (self._failure is not None and self._connector.runs_as_child(self.server))
+            if is_doubtful and self._refreshing.running:
                 return  # the callers that started the listing wait for it
-            patience = IMPATIENT_SECONDS if doubtful else float("inf")
+            patience = IMPATIENT_SECONDS if is_doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
                 await self._list_until_fresh()
@@ -175,7 +175,7 @@ class RemoteServer:
         self._on_change()
 
     async def _refresh(self) -> None:
-        before = self._changes
+        changes_before = self._changes
         try:
             connection = await self._get_connection()
             with self._use(connection):
@@ -191,22 +191,22 @@ class RemoteServer:
             self._failure = error
             if self._connection is None and not isinstance(error, RestartDelayed):
                 self._restarts.note_failure(error)
-            self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
+            self._was_slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
-        self._slow = False
+        self._was_slow = False
         self._failure = None
         self._set_online(True)
-        self._changes_listed = before
-        if self._changes == before:
+        self._changes_listed = changes_before
+        if self._changes == changes_before:
             ttl_s = connection.session.ttl.get("tools/list", 0) / 1000
             self._fresh_until = self._clock() + (min(self._ttl, ttl_s) if ttl_s > 0 else self._ttl)
 
     def _update_tools(self) -> None:
         """Set `tools` to the tools of the last list and those that only a capability comparison has found."""
         gated = self._comparison.gated_tools(self._items)
-        requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
-        self.tools = list_tools(self.server, [*self._items, *(hidden.definition for hidden in gated)], requires)
+        requires = {name_of(tool.definition) or "": tool.requires for tool in gated}
+        self.tools = list_tools(self.server, [*self._items, *(tool.definition for tool in gated)], requires)
 
     async def find_gated(self) -> None:
         """Add the tools that the server lists only to clients with certain capabilities. Never raises."""
@@ -304,8 +304,8 @@ class RemoteServer:
         except McpError as error:
             if _ends_connection(error):
                 self._lose(connection, error)
-            if (wanted := sign_in_wanted(self.server, error)) is not None:
-                raise wanted from error
+            if (sign_in_failure := sign_in_wanted(self.server, error)) is not None:
+                raise sign_in_failure from error
             raise
         finally:
             connection.busy -= 1

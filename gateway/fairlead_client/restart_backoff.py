@@ -35,7 +35,7 @@ class RestartBackoff:
         self._clock = clock
         self._backoff = Backoff(random, base=FIRST_SECONDS, cap=LONGEST_SECONDS)
         self._failure: McpError | None = None
-        self._due = float("-inf")
+        self._restart_at = float("-inf")
         self._began = float("-inf")
 
     def note_start(self) -> None:
@@ -51,25 +51,25 @@ class RestartBackoff:
 
     def note_loss(self, error: McpError) -> None:
         """Record that the process ended after a successful start."""
-        lived = self._clock() - self._began
-        first = lived >= self._backoff.stable or self._backoff.failures == 0
-        self._count_failure(error, lived)
-        if first:
-            self._due = float("-inf")
+        lifetime = self._clock() - self._began
+        is_first = lifetime >= self._backoff.stable or self._backoff.failures == 0
+        self._count_failure(error, lifetime)
+        if is_first:
+            self._restart_at = float("-inf")
 
     def end_delay(self) -> None:
         """End the delay, so that the next use starts the process."""
-        self._due = float("-inf")
+        self._restart_at = float("-inf")
 
     @property
     def refusal(self) -> RestartDelayed | None:
         """Error for a caller that needs the process during a delay; None if the process may be started."""
-        remaining = self._due - self._clock()
+        remaining = self._restart_at - self._clock()
         if self._failure is None or remaining <= 0:
             return None
         return RestartDelayed(self._failure, self._backoff.failures, remaining)
 
-    def _count_failure(self, error: McpError, lived: float) -> None:
+    def _count_failure(self, error: McpError, lifetime: float) -> None:
         if error is not self._failure:
             self._failure = error
-            self._due = self._clock() + self._backoff.delay_after(lived)
+            self._restart_at = self._clock() + self._backoff.delay_after(lifetime)

@@ -121,19 +121,19 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     refusal = refusal_for(error)
     message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # here, users may see addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
-        refused = InvalidArguments(tool, refusal.message, (error.message,))
-        refused.__cause__ = error
-        return refused
-    after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
+        invalid = InvalidArguments(tool, refusal.message, (error.message,))
+        invalid.__cause__ = error
+        return invalid
+    retry_after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
     if isinstance(error, RestartDelayed):
-        after = error.retry_after
+        retry_after = error.retry_after
     return ExecutionError(
         tool,
         message,
         code=refusal.code,
         cause=error,
         retryable=_retryable(error, repeatable=repeatable),
-        retry_after=after,
+        retry_after=retry_after,
         claims=refusal.claims,
         sign_in_url=refusal.sign_in_url,
     )
@@ -147,7 +147,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
     error = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
     if not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
         return None
-    code, message, after = error["code"], str(error.get("message", "")), error.get("retryAfterMs")
+    code, message, retry_after = error["code"], str(error.get("message", "")), error.get("retryAfterMs")
     claims = error.get("claims")
     if code == INVALID_ARGUMENTS:
         return InvalidArguments(tool, message, tuple(message.splitlines()))
@@ -157,7 +157,7 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
         message,
         code=code,
         retryable=code in _UNSENT_CODES or (repeatable and code in _INTERRUPTED_CODES),
-        retry_after=after / 1000 if isinstance(after, int) else None,
+        retry_after=retry_after / 1000 if isinstance(retry_after, int) else None,
         claims=claims if isinstance(claims, str) else "",
         sign_in_url=link if isinstance(link, str) else "",
     )

@@ -80,8 +80,8 @@ class Server:
     executed. None means False for a `url`, and True otherwise."""
 
     def __repr__(self) -> str:
-        where = self.url or self.package or self.command
-        return f"Server({self.name!r}, {where!r})"
+        address = self.url or self.package or self.command
+        return f"Server({self.name!r}, {address!r})"
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,12 @@ def _manifest(content: Mapping[str, Any]) -> McpServer:
 
 def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> ServerDeclaration:
     try:
-        translated: Translated = translate(entry, environ)
+        translation: Translated = translate(entry, environ)
     except EntryProblem as problem:
         field = ".".join(part for part in (entry.name, problem.field) if part)
         raise BadServer(f"{field}: {problem}") from problem
-    server = _validate(translated.manifest, entry.name, entry)
-    return _of_resource(server, entry.name, translated.credential, translated.cwd, environ)
+    server = _validate(translation.manifest, entry.name, entry)
+    return _of_resource(server, entry.name, translation.credential, translation.cwd, environ)
 
 
 def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
@@ -190,8 +190,8 @@ def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     if server.package is not None:
         spec["package"] = {**_package(server), "args": list(server.args)}
     metadata = {"name": resource_name(server.name), "namespace": NAMESPACE}
-    present = {name: value for name, value in spec.items() if value is not None}
-    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": present}
+    spec_members = {name: value for name, value in spec.items() if value is not None}
+    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec_members}
     credential = Credential(headers=_headers(server), env=dict(server.env))
     resource = _validate(manifest, server.name)
     cwd = None if server.cwd is None else str(server.cwd)
@@ -239,11 +239,13 @@ def _of_resource(
     spec = server.spec
     if spec.image is not None:
         raise BadServer(f"{name}: a server with image runs only on a cluster: set url, command or package instead")
-    # Files of clients name OAuth clients; here nobody can sign in, so the server answers as to anybody, and its refusal
-    # says what to do (`sign_in_wanted`).
+    # Clients' files may name OAuth clients. Nobody can sign in here, so the server is called without a token, and
+    # `sign_in_wanted` explains its refusal.
     auth = None if spec.auth is None or spec.auth.user_consent is not None else spec.auth
     if auth is not None and auth.user_key is not None:
-        raise BadServer(f"{name}: auth takes a key of each user, which only the gateway does: set it with Server(...)")
+        raise BadServer(
+            f"{name}: auth needs a key of each user, which only the gateway asks for: set a key with Server(...)"
+        )
     if auth is not None and auth.grant is not None:
         raise BadServer(f"{name}: auth obtains tokens, which only the gateway does: set headers with Server(...)")
     if auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
@@ -256,9 +258,9 @@ def _of_resource(
         kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
-        words = _package_command(spec.package) if spec.package is not None else list(spec.command or ())
-        env = inherited_variables(words[0], environ) | env
-        endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
+        command = _package_command(spec.package) if spec.package is not None else list(spec.command or ())
+        env = inherited_variables(command[0], environ) | env
+        endpoint = ChildEndpoint(command=command[0], args=tuple(command[1:]), cwd=cwd)
     return ServerDeclaration(
         name=name,
         key=ServerKey(server.metadata.namespace, server.metadata.name),

@@ -10,7 +10,7 @@ from fairlead_mcp.oauth.challenge import Challenge
 from fairlead_mcp.oauth.errors import SIGN_IN_REQUIRED, GrantFailed
 
 _ADVICE: Final = (
-    "the server {name} wants each user to sign in, which a registry cannot: let `fairlead up` run it, sign in with "
+    "the server {name} wants each user to sign in, which a registry cannot do: let `fairlead up` run it, sign in with "
     "`fairlead login {name}`, and give the registry the gateway's URL; or set a token of yours in headers"
 )
 

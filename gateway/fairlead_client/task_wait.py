@@ -39,8 +39,8 @@ async def call(
     except RpcError as error:
         if session.era is Era.LEGACY or not server_tasks.requires_tasks(error):
             raise
-    answer = await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()), declares=TASKS)
-    if not server_tasks.is_first_answer(answer):
+    answer = await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()), extension=TASKS)
+    if not server_tasks.creates_task(answer):
         return answer
     client = _SessionTaskClient(session, server_tasks.read(answer).task_id, seconds_left, background)
     return await task_polling.wait_for_result(answer, client)

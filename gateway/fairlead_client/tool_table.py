@@ -20,22 +20,22 @@ class ToolTable:
     """
 
     def __init__(self, local: Iterable[Tool], online: Iterable[Tool], unreachable_tools: Iterable[Tool] = ()) -> None:
-        listed: dict[str, Tool] = {tool.name: tool for tool in local}
+        by_name: dict[str, Tool] = {tool.name: tool for tool in local}
         for tool in online:
-            first = listed.setdefault(tool.name, tool)
-            if first is not tool:
+            other = by_name.setdefault(tool.name, tool)
+            if other is not tool:
                 logger.info(
                     "tool %s of server %s is not used, because %s has a tool of the same name",
                     tool.name,
                     tool.server,
-                    first.server,
+                    other.server,
                 )
-        self.by_name: Mapping[str, Tool] = {name: listed[name] for name in sorted(listed)}
+        self.by_name: Mapping[str, Tool] = {name: by_name[name] for name in sorted(by_name)}
         self.tools = tuple(self.by_name.values())
         """Sorted by name, so that the order does not depend on which server answered first."""
         self.names = Names(self.by_name)
         """Mapping between the registry's names and names that every provider accepts."""
-        unreachable = {tool.name: tool for tool in unreachable_tools if tool.name not in listed}
+        unreachable = {tool.name: tool for tool in unreachable_tools if tool.name not in by_name}
         self._by_id = _unique((tool.id, tool) for tool in (*self.tools, *unreachable.values()))
         self._by_own_name = _unique((tool.own_name, tool) for tool in self.tools if not tool.local)
         self._unreachable = unreachable

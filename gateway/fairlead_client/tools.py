@@ -127,22 +127,22 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
         return None
     override_latency = override.latency if override is not None else None
     latency = effective_latency(override_latency, authored_latency(raw).latency, trusted=server.trusted)
-    exposed = exposed_name(server.prefix, name) if server.prefix else name
-    definition = with_name(raw, name=exposed, description=override.description if override is not None else None)
-    decoded = _decode(definition)
+    registry_name = exposed_name(server.prefix, name) if server.prefix else name
+    definition = with_name(raw, name=registry_name, description=override.description if override is not None else None)
+    definition_object = _decode(definition)
     return Tool(
-        name=exposed,
+        name=registry_name,
         own_name=name,
         server=server.name,
         id=tool_id(ServerKey(server.key.namespace, server.name), name),
         raw=definition,
-        definition=decoded,
+        definition=definition_object,
         key=hashlib.blake2b(definition, digest_size=16).hexdigest(),
         trusted=server.trusted,
         idempotent=latency is not None and latency.idempotent is True,
         longest=to_seconds(latency.max_duration_ms if latency is not None else None),
         requires=requires.get(name, ()),
-        other_names=other_names(decoded.get("inputSchema")),
+        other_names=other_names(definition_object.get("inputSchema")),
     )
 
 

@@ -26,7 +26,7 @@ from fairlead_web.local_requests import is_local
 
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
-_PUBLIC: Final = (STATIC, SIGN_IN, SIGN_OUT)
+_PUBLIC_PATHS: Final = (STATIC, SIGN_IN, SIGN_OUT)
 """Paths that need no credential. Signing out needs none, so that a session with an expired credential can be ended."""
 
 
@@ -96,7 +96,7 @@ class ConsoleRequest:
         self._scope = scope
         self._is_redirected = not path.startswith(ROOT)
         """Whether the path is `/` or `/console`, which are redirected to the console."""
-        self.public = self._is_redirected or path.startswith(_PUBLIC)
+        self.public = self._is_redirected or path.startswith(_PUBLIC_PATHS)
         """Whether the path needs no credential."""
         self._session = None if path.startswith(STATIC) else access.session(scope)
         self._new_session: ConsoleSession | None = None
@@ -116,18 +116,18 @@ class ConsoleRequest:
     def refusal(self, problem: Problem) -> Response:
         """Redirect to the sign-in, or make an error page."""
         if problem.document.code == UNAUTHENTICATED:
-            exchanged = self._access.exchange(self._scope)
-            if exchanged is not None or self._scope["method"] == "GET":
+            session_redirect = self._access.exchange(self._scope)
+            if session_redirect is not None or self._scope["method"] == "GET":
                 path = self._scope["path"]
-                return exchanged or redirect(SIGN_IN + ("" if path == ROOT else f"?{urlencode({'next': path})}"))
+                return session_redirect or redirect(SIGN_IN + ("" if path == ROOT else f"?{urlencode({'next': path})}"))
         return self._pages.problem(self._scope, problem)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         query = scope["query_string"].decode("latin-1")
         if self._is_redirected:
             await redirect(ROOT + (f"?{query}" if query else ""))(scope, receive, send)
-        elif not self.public and (exchanged := self._access.exchange(scope)) is not None:
-            await exchanged(scope, receive, send)
+        elif not self.public and (session_redirect := self._access.exchange(scope)) is not None:
+            await session_redirect(scope, receive, send)
         else:
             await self._pages.serve(scope, receive, send if self._new_session is None else self._with_session(send))
 

@@ -122,7 +122,7 @@ class Console:
         """Make an error page."""
         values = {**self._context.template_values(Request(scope)), "title": problem.document.title, "why": str(problem)}
         body = self._context.templates.render("problem.html", values)
-        return page_answer(body, problem.document.status, zipped=False, headers=problem.headers)
+        return page_answer(body, problem.document.status, accepts_gzip=False, headers=problem.headers)
 
 
 def page_of(path: str) -> str:
@@ -136,21 +136,21 @@ def page_label(path: str, pages: Collection[str]) -> str:
     return name if name in pages else OTHER
 
 
-def _add_shared_routes(app: FastAPI, console: ConsoleContext, first: str) -> None:
+def _add_shared_routes(app: FastAPI, console: ConsoleContext, first_path: str) -> None:
     @app.get(ROOT)
     async def root(request: Request) -> Response:
-        return redirect(first)
+        return redirect(first_path)
 
     @app.get(STATIC + "{name}")
     async def static_file(request: Request, name: str) -> Response:
         file = console.static.by_url.get(STATIC + name)
         if file is None:
             raise HTTPException(404)
-        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        accepts_gzip = "gzip" in request.headers.get("accept-encoding", "")
         fields = {**SECURITY_HEADERS, "cache-control": _FOREVER, "vary": "Accept-Encoding"}
-        if zipped:
+        if accepts_gzip:
             fields["content-encoding"] = "gzip"
-        return Response(file.compressed if zipped else file.body, 200, fields, file.media_type)
+        return Response(file.compressed if accepts_gzip else file.body, 200, fields, file.media_type)
 
     async def problem_page(request: Request, title: str, why: str, status: int) -> Response:
         identity = request.scope.get(IDENTITY)

@@ -1,4 +1,4 @@
-"""Lets the browser of a console session continue a sign-in to a server, if the session belongs to the same user."""
+"""Lets the browser of a console session continue a sign-in to a server, if both belong to the same user."""
 
 from __future__ import annotations
 

@@ -86,11 +86,13 @@ class ConsoleContext:
         identity: Identity | None = None,
     ) -> Response:
         """Render a template and make the response."""
-        shared = self.template_values(request)
-        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        shared_values = self.template_values(request)
+        accepts_gzip = "gzip" in request.headers.get("accept-encoding", "")
         return await self.rest.services.work.do(
             lambda: page_answer(
-                self.templates.render(template, {**shared, "identity": identity, **values}), status, zipped=zipped
+                self.templates.render(template, {**shared_values, "identity": identity, **values}),
+                status,
+                accepts_gzip=accepts_gzip,
             )
         )
 
@@ -135,8 +137,10 @@ class Visit:
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Make the response from `template`, which is `FOLDER/NAME.html` in `pages`."""
-        shared = {"administers": self.administers, **values}
-        answer = await self._console.answer(self._request, template, shared, status=status, identity=self.identity)
+        shared_values = {"administers": self.administers, **values}
+        answer = await self._console.answer(
+            self._request, template, shared_values, status=status, identity=self.identity
+        )
         if self._request.headers.get("sec-fetch-dest") != "empty":  # not for the refresh of an open page
             self._console.first_views.prepare(self._console.rest.catalog(self._request))
         return answer

@@ -25,11 +25,11 @@ class FirstViews:
         self._worker = worker
         self._templates = templates
         self._preparations: list[Preparation] = []
-        self._prepared: tuple[int, int] | None = None
+        self._prepared_ids: tuple[int, int] | None = None
         """`id` of the snapshot and of the views that were prepared last. If a new object gets the same `id`, its
         preparation is skipped, which only makes the first view slower.
         """
-        self._preparing: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def add(self, preparation: Preparation) -> None:
         """Add a function that prepares data for a principal's catalog. It is called in the worker thread."""
@@ -40,19 +40,19 @@ class FirstViews:
         is still running.
         """
         key = (id(catalog.snapshot), id(catalog.views))
-        if key == self._prepared or self._preparing is not None:
+        if key == self._prepared_ids or self._task is not None:
             return
-        self._preparing = asyncio.create_task(self._prepare(catalog, compiled=self._prepared is not None))
-        self._preparing.add_done_callback(self._after_task)
-        self._prepared = key
+        self._task = asyncio.create_task(self._prepare(catalog, are_compiled=self._prepared_ids is not None))
+        self._task.add_done_callback(self._after_task)
+        self._prepared_ids = key
 
-    async def _prepare(self, catalog: SubjectCatalog, *, compiled: bool) -> None:
-        for name in () if compiled else self._templates.names:
+    async def _prepare(self, catalog: SubjectCatalog, *, are_compiled: bool) -> None:
+        for name in () if are_compiled else self._templates.names:
             await self._worker.do(partial(self._templates.compile, name))
         for preparation in self._preparations:
             await self._worker.do(partial(preparation, catalog))
 
     def _after_task(self, task: asyncio.Task[None]) -> None:
-        self._preparing = None
+        self._task = None
         if not task.cancelled():
             task.exception()  # the worker is busy or closed; the first view of a page then does the work itself

@@ -54,16 +54,19 @@ def histogram(
 
     `marks` are labels with milliseconds.
     """
-    filled = [index for index, count in enumerate(buckets) if count]
-    if not filled:
+    filled_buckets = [index for index, count in enumerate(buckets) if count]
+    if not filled_buckets:
         return None
     mark_buckets = [_bucket_of(bounds_ms, value) for _, value in marks]
-    first, last = max(0, min(filled + mark_buckets) - 1), min(len(buckets) - 1, max(filled + mark_buckets) + 1)
+    first, last = (
+        max(0, min(filled_buckets + mark_buckets) - 1),
+        min(len(buckets) - 1, max(filled_buckets + mark_buckets) + 1),
+    )
     width = WIDTH / (last - first + 1)
-    most = max(buckets)
+    highest_count = max(buckets)
     bars = []
     for index in range(first, last + 1):
-        height = (_FLOOR - _TOP) * buckets[index] / most
+        height = (_FLOOR - _TOP) * buckets[index] / highest_count
         label = f"≤ {milliseconds(bounds_ms[index])}" if index < len(bounds_ms) else "more"
         bars.append(
             HistogramBar(

@@ -72,10 +72,10 @@ class Templates:
         return self._environment.get_template(name).render(values).encode("utf-8", "replace")
 
 
-def page_answer(body: bytes, status: int, *, zipped: bool, headers: Mapping[str, str] | None = None) -> Response:
+def page_answer(body: bytes, status: int, *, accepts_gzip: bool, headers: Mapping[str, str] | None = None) -> Response:
     """Make an HTML response that must not be cached."""
     fields = {**SECURITY_HEADERS, "cache-control": "no-store", "vary": "Accept-Encoding", **(headers or {})}
-    if zipped and len(body) >= _MIN_COMPRESSED:
+    if accepts_gzip and len(body) >= _MIN_COMPRESSED:
         fields["content-encoding"] = "gzip"
         body = gzip.compress(body, 5, mtime=0)
     return Response(body, status, fields, "text/html; charset=utf-8")

@@ -29,7 +29,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "server_error": "The provider failed. Try again in a moment.",
     "temporarily_unavailable": "The provider is busy. Try again in a moment.",
 }
-_OTHER: Final = "Try again; if the error persists, show this message to an administrator of the gateway."
+_DEFAULT_ADVICE: Final = "Try again; if the error persists, show this message to an administrator of the gateway."
 
 
 class SignInFault(Exception):
@@ -63,7 +63,7 @@ def code_of(query: Mapping[str, str], provider: str, issuer: str, *, always_send
 def refusal(provider: str, error: str, description: str) -> str:
     """Make the message for a user whom the provider did not sign in."""
     words = f" (“{shorten(description, MAX_DESCRIPTION)}”)" if description else ""
-    return f"{provider} did not sign you in: {shorten(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _OTHER)}"
+    return f"{provider} did not sign you in: {shorten(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _DEFAULT_ADVICE)}"
 
 
 def shorten(text: str, limit: int) -> str:

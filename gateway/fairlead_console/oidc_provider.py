@@ -78,7 +78,7 @@ class OidcProvider:
         """Time of the last request for metadata, by `clock`."""
         self._metadata_lock = asyncio.Lock()
         self._slots = asyncio.Semaphore(MAX_EXCHANGES)
-        self._pending = 0
+        self._pending_count = 0
         """Number of codes that are being exchanged or wait for their exchange."""
 
     @property
@@ -129,21 +129,21 @@ class OidcProvider:
         redirect back. Raises SignInFault.
         """
         endpoint = (await self.metadata()).end_session_endpoint
-        back = f"{self.client.base}/console/sign-in"
-        fields = {"client_id": self.client.client_id, "post_logout_redirect_uri": back}
+        return_url = f"{self.client.base}/console/sign-in"
+        fields = {"client_id": self.client.client_id, "post_logout_redirect_uri": return_url}
         return endpoint and _with_query(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
 
     async def exchange(self, code: str, verifier: str) -> TokenAnswer:
         """Exchange an authorization code for tokens. Raises SignInFault."""
         metadata = await self.metadata()
-        if self._pending >= MAX_EXCHANGES + MAX_WAITING:
+        if self._pending_count >= MAX_EXCHANGES + MAX_WAITING:
             raise SignInFault("Too many people are signing in at the same time. Try again in a few seconds.", 503)
-        self._pending += 1
+        self._pending_count += 1
         try:
             async with self._slots:
                 return await self._tokens(metadata, code, verifier)
         finally:
-            self._pending -= 1
+            self._pending_count -= 1
 
     async def _tokens(self, metadata: ProviderMetadata, code: str, verifier: str) -> TokenAnswer:
         fields = {
@@ -220,5 +220,5 @@ def _basic(client: ConsoleClient) -> str:
 
 def _with_query(url: str, fields: Mapping[str, str]) -> str:
     """Add query parameters to a URL, and keep those that the URL already has (RFC 6749 section 3.1)."""
-    bare, _, _ = url.partition("#")
-    return bare + ("&" if "?" in bare else "?") + urlencode(fields)
+    base_url, _, _ = url.partition("#")
+    return base_url + ("&" if "?" in base_url else "?") + urlencode(fields)

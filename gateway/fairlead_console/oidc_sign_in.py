@@ -34,11 +34,11 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.sealed_values import ValueTooLong
 
 START: Final = COOKIE_PATH
-_GONE: Final = (
+_UNKNOWN_SIGN_IN: Final = (
     "This sign-in was not started in this browser, was completed already, or took longer than ten minutes. Start again"
 )
-_SIGNED_IN: Final = "signed_in.html"
-_SIGNED_OUT: Final = "signed_out.html"
+_SIGNED_IN_PAGE: Final = "signed_in.html"
+_SIGNED_OUT_PAGE: Final = "signed_out.html"
 
 
 class OidcSignIn:
@@ -98,7 +98,7 @@ class OidcSignIn:
         if not address:
             return redirect(SIGN_IN, end_cookie)
         values = {"address": address, "provider": self._client.provider}
-        return with_cookies(await self._console.answer(request, _SIGNED_OUT, values), [end_cookie])
+        return with_cookies(await self._console.answer(request, _SIGNED_OUT_PAGE, values), [end_cookie])
 
     async def _answer_callback(self, request: Request) -> Response:
         pairs = request.query_params.multi_items()
@@ -108,7 +108,7 @@ class OidcSignIn:
             self._transactions.find(header(request.scope, b"cookie"), state) if len(query) == len(pairs) else None
         )
         if transaction is None:
-            return await self._form.answer(request, f"{_GONE} at {self._client.base}{ROOT}.", 400)
+            return await self._form.answer(request, f"{_UNKNOWN_SIGN_IN} at {self._client.base}{ROOT}.", 400)
         cookies = [self._transactions.end_cookie(state, secure=self._secure)]
         try:
             session = await self._session(request, query, transaction)
@@ -118,7 +118,7 @@ class OidcSignIn:
         except ValueTooLong:
             return await self._form.answer(request, self._too_long(), 400, transaction.return_to, cookies)
         answer = with_cookies(
-            await self._console.answer(request, _SIGNED_IN, {"location": transaction.return_to}), cookies
+            await self._console.answer(request, _SIGNED_IN_PAGE, {"location": transaction.return_to}), cookies
         )
         answer.headers["referrer-policy"] = "no-referrer"  # the page's URL contains the code
         return answer
@@ -136,9 +136,11 @@ class OidcSignIn:
         subject = _digest(await self._verify(answer.id_token, transaction.nonce))
         if transaction.silent and subject != transaction.subject:
             raise SignInFault(f"Another user has signed in at {client.provider} meanwhile. Sign in again.", 401)
-        credential, ends = await self._credential(request, answer)
-        until = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
-        return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)
+        credential, end = await self._credential(request, answer)
+        latest_end = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
+        return self._access.sealer.begin(
+            credential, ends=min(end, latest_end), subject=subject, renewable_until=latest_end
+        )
 
     async def _verify(self, token: str, nonce: str) -> Mapping[str, Any]:
         """Verify issuer, audience and nonce of the ID token and return its claims. Raises SignInFault."""
@@ -165,10 +167,10 @@ class OidcSignIn:
                 else None
             )
             if isinstance(verdict, Identity):
-                admitted = await self._form.admit(request, token)
-                if isinstance(admitted, Identity):
-                    return token, admitted.expires_at
-                raise SignInFault(f"Not signed in: {admitted.document.detail}.", admitted.document.status)
+                admission = await self._form.admit(request, token)
+                if isinstance(admission, Identity):
+                    return token, admission.expires_at
+                raise SignInFault(f"Not signed in: {admission.document.detail}.", admission.document.status)
             if verdict is not None and verdict.status == 503:
                 raise self._fault(verdict)
             reasons.append(f"{name}: {'it is not a JWT' if verdict is None else verdict.message}")

@@ -92,14 +92,17 @@ class SignInTransactions:
 
         They end expired and invalid transactions, and the oldest transactions beyond the limit.
         """
-        ours = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
+        own_names = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
         ages = {
-            name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at for name in ours
+            name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at
+            for name in own_names
         }
         # cookies of the same second: the last is the newest, as browsers send older cookies first (RFC 6265, 5.4)
-        newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
+        newest = sorted(
+            (name for name in reversed(own_names) if ages[name] > self._now()), key=lambda name: -ages[name]
+        )
         newest_names = set(newest[: MAX_OPEN - 1])
-        return [self._set(name, "", 0, secure=secure) for name in ours if name not in newest_names]
+        return [self._set(name, "", 0, secure=secure) for name in own_names if name not in newest_names]
 
     def find(self, cookies: str, state: str) -> SignInTransaction | None:
         """Return the valid transaction with this `state` in the browser's cookies, or None."""

@@ -23,13 +23,13 @@ class ListPart(msgspec.Struct, Generic[Item], frozen=True):
     """Returns the URL of another page."""
 
 
-def part_of(items: Sequence[Item], request: Request, each: int, parameter: str = "page") -> ListPart[Item]:
-    """Return the page of `each` items that a query parameter selects, at most the last page."""
-    parts = max(1, -(-len(items) // each))
+def part_of(items: Sequence[Item], request: Request, page_size: int, parameter: str = "page") -> ListPart[Item]:
+    """Return the page of `page_size` items that a query parameter selects, at most the last page."""
+    parts = max(1, -(-len(items) // page_size))
     page_number = request.query_params.get(parameter, "1")
     number = min(max(1, int(page_number)), parts) if page_number.isdecimal() and len(page_number) < 9 else 1
 
     def link(other: int) -> str:
         return f"?{request.url.include_query_params(**{parameter: other}).query}"
 
-    return ListPart(items[(number - 1) * each : number * each], len(items), number, parts, link)
+    return ListPart(items[(number - 1) * page_size : number * page_size], len(items), number, parts, link)

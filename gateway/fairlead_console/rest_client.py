@@ -77,11 +77,11 @@ class RestClient:
 
 def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: str = JSON) -> Scope:
     """Make the ASGI scope of a request to the REST API, with the client and the principal of `scope`."""
-    remaining = {name: value for name, value in scope.items() if name not in _ROUTER_MEMBERS}
-    headers = [(name, value) for name, value in scope["headers"] if name in _FORWARDED]
+    inherited_members = {name: value for name, value in scope.items() if name not in _ROUTER_MEMBERS}
+    headers = [(name, value) for name, value in scope["headers"] if name in _PASSED_HEADERS]
     headers += [(b"accept", accept.encode()), (b"content-type", JSON.encode())]
     return {
-        **remaining,
+        **inherited_members,
         "method": method,
         "path": path,
         "raw_path": quote(path).encode(),
@@ -91,7 +91,7 @@ def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: s
     }
 
 
-_FORWARDED: Final = frozenset(
+_PASSED_HEADERS: Final = frozenset(
     {b"host", b"user-agent", b"traceparent", b"tracestate", b"forwarded", b"x-forwarded-for", b"last-event-id"}
 )
 """Headers of the browser that are passed on to the API."""

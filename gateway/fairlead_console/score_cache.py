@@ -20,7 +20,7 @@ from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, sc
 
 MAX_INDEXES: Final = 8
 """Maximum number of cached indexes. All principals that see the same tools share one index."""
-NO_COUNTS: Final = CallCountReading({}, whole=False)
+NO_COUNTS: Final = CallCountReading({}, is_complete=False)
 
 
 class ScoreIndex:
@@ -59,8 +59,8 @@ class ScoreIndex:
 class ScoreCache:
     """LRU cache of score indexes, one for all principals that see the same tools."""
 
-    def __init__(self, most: int = MAX_INDEXES) -> None:
-        self._most = most
+    def __init__(self, max_indexes: int = MAX_INDEXES) -> None:
+        self._max_indexes = max_indexes
         self._snapshot: Snapshot | None = None
         self._indexes: OrderedDict[int, ScoreIndex] = OrderedDict()
 
@@ -72,7 +72,7 @@ class ScoreCache:
         index = self._indexes.get(id(catalog.views))
         if index is None:
             index = self._indexes[id(catalog.views)] = ScoreIndex(catalog)
-            if len(self._indexes) > self._most:
+            if len(self._indexes) > self._max_indexes:
                 self._indexes.popitem(last=False)
         self._indexes.move_to_end(id(catalog.views))
         return index

@@ -28,9 +28,13 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     @routes.get(SIGN_IN)
     async def show(request: Request) -> Response:
         location = safe_return_path(request.query_params.get("next", ROOT))
-        expired = access.renewable_session(request.scope)
-        if provider is not None and expired is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
-            return await provider.begin(request, location, expired)
+        expired_session = access.renewable_session(request.scope)
+        if (
+            provider is not None
+            and expired_session is not None
+            and request.headers.get("sec-fetch-mode") == _NAVIGATION
+        ):
+            return await provider.begin(request, location, expired_session)
         return await form.answer(request, location=location)
 
     @routes.post(SIGN_IN)
@@ -41,16 +45,16 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
             return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
             return await form.answer(request, "Paste the key exactly as you got it.", 400, location)
-        admitted = await form.admit(request, credential)
-        if not isinstance(admitted, Identity):
-            why, status = f"Not signed in: {admitted.document.detail}.", admitted.document.status
-            return await form.answer(request, why, status, location)
+        admission = await form.admit(request, credential)
+        if not isinstance(admission, Identity):
+            message, status = f"Not signed in: {admission.document.detail}.", admission.document.status
+            return await form.answer(request, message, status, location)
         try:
-            session = access.sealer.begin(credential, ends=admitted.expires_at)
+            session = access.sealer.begin(credential, ends=admission.expires_at)
             return redirect(location, access.cookie(request.scope, session))
         except ValueTooLong:
-            why = "This token is too long for a session; use an API key."
-            return await form.answer(request, why, 400, location)
+            message = "This token is too long for a session; use an API key."
+            return await form.answer(request, message, 400, location)
 
     @routes.post(SIGN_OUT)
     async def sign_out(request: Request) -> Response:

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_console.formats import milliseconds
 
-_BY: Final[Mapping[str, str]] = {
+_BASES: Final[Mapping[str, str]] = {
     "declared": "by what its server declares; nothing was measured yet",
     "recent": "by its last calls",
     "window": "by all calls of its window",
@@ -49,9 +49,9 @@ def _why_unmeasured(values: Mapping[str, str]) -> str:
 
 def _over_budget(values: Mapping[str, str]) -> str:
     limit = _limit(values)
-    what = _duration_in_words(values) or "none of its calls succeeded in time"
-    slow = f"Too slow: {what}, and the tier allows {limit}{_basis(values)}."
-    return _join(slow, _late(values), _back(values)) if limit else ""
+    description = _duration_in_words(values) or "none of its calls succeeded in time"
+    verdict = f"Too slow: {description}, and the tier allows {limit}{_basis(values)}."
+    return _join(verdict, _late(values), _back(values)) if limit else ""
 
 
 def _fits(values: Mapping[str, str]) -> str:
@@ -59,8 +59,8 @@ def _fits(values: Mapping[str, str]) -> str:
     if limit and not _duration_in_words(values):
         return f"Its duration is not known yet: the tier, which allows {limit}, shows such tools."
     beginning = "Late, but not often enough to be hidden" if _is_over_limit(values) else "In time"
-    measured = f"{beginning}: {_duration_in_words(values)}, and the tier allows {limit}."
-    return _join(measured, _late(values), _hides(values)) if limit else ""
+    verdict = f"{beginning}: {_duration_in_words(values)}, and the tier allows {limit}."
+    return _join(verdict, _late(values), _hides(values)) if limit else ""
 
 
 _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
@@ -97,27 +97,27 @@ def _duration_in_words(values: Mapping[str, str]) -> str:
 
 def _is_over_limit(values: Mapping[str, str]) -> bool:
     """Whether the measured duration is above the tier's limit."""
-    measured = next((values[key] for key in ("p50", "p90", "p95", "p99") if key in values), "")
-    return bool(_duration(measured) and _limit(values)) and int(measured[:-2]) > int(values["tier"][:-2])
+    duration = next((values[key] for key in ("p50", "p90", "p95", "p99") if key in values), "")
+    return bool(_duration(duration) and _limit(values)) and int(duration[:-2]) > int(values["tier"][:-2])
 
 
 def _basis(values: Mapping[str, str]) -> str:
-    words = _BY.get(values.get("by", ""), "")
+    words = _BASES.get(values.get("by", ""), "")
     return f" ({words})" if words else ""
 
 
 def _late(values: Mapping[str, str]) -> str:
-    late, slash, calls = values.get("late", "").partition("/")
-    return f"{late} of its last {calls} calls took longer." if slash else ""
+    late_calls, slash, calls = values.get("late", "").partition("/")
+    return f"{late_calls} of its last {calls} calls took longer." if slash else ""
 
 
 def _back(values: Mapping[str, str]) -> str:
-    back = values.get("back", "")
-    number = "".join(filter(str.isdecimal, back))
-    if back.startswith("trial-in-"):
+    condition = values.get("back", "")
+    number = "".join(filter(str.isdecimal, condition))
+    if condition.startswith("trial-in-"):
         return f"It is tried again in {number} s."
-    kind = {"in-time": "in time", "good": "without a failure"}.get(back.partition("-")[2])
-    return f"It returns after {number} calls {kind}." if number and kind else ""
+    quality = {"in-time": "in time", "good": "without a failure"}.get(condition.partition("-")[2])
+    return f"It returns after {number} calls {quality}." if number and quality else ""
 
 
 def _hides(values: Mapping[str, str]) -> str:

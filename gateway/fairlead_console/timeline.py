@@ -64,9 +64,9 @@ class TimelinePhase(msgspec.Struct, frozen=True):
     failed: bool = False
 
 
-def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelinePicture:
-    """Make the picture of the phases of a call that took `whole` milliseconds."""
-    scale = (WIDTH - _LEFT) / max(whole, 1e-6)
+def timeline_picture(phases: Sequence[TimelinePhase], total_ms: float) -> TimelinePicture:
+    """Make the picture of the phases of a call that took `total_ms` milliseconds."""
+    scale = (WIDTH - _LEFT) / max(total_ms, 1e-6)
     bars = []
     for row, phase in enumerate(phases):
         x = _LEFT + max(0.0, phase.start) * scale
@@ -78,10 +78,10 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
     ticks = tuple(
         TimelineTick(
             _LEFT + (WIDTH - _LEFT) * step / _TICKS,
-            milliseconds(whole * step / _TICKS),
+            milliseconds(total_ms * step / _TICKS),
             "start" if step == 0 else "end" if step == _TICKS else "middle",
         )
         for step in range(0, _TICKS + 1, 2)
     )
     summary = "; ".join(f"{bar.label} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
-    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in total: {summary}")
+    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(total_ms)} in total: {summary}")

@@ -12,8 +12,8 @@ def check_trace_url(template: str) -> str:
     """Validate the setting, which may be empty. Raises ValueError with a message that says what to write."""
     if not template:
         return ""
-    good = template.isascii() and template.isprintable() and " " not in template
-    parts = urlsplit(template.replace(PLACEHOLDER, "0")) if good else None
+    is_printable = template.isascii() and template.isprintable() and " " not in template
+    parts = urlsplit(template.replace(PLACEHOLDER, "0")) if is_printable else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{template[:200]!r} is not a URL that begins with http:// or https://")
     if PLACEHOLDER not in template:

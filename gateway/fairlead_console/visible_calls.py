@@ -51,10 +51,10 @@ class VisibleCalls:
         self._counts = counts
         self._rates = rates
         self._spans_time = spans_time
-        self._called: dict[str, list[tuple[CallCount, CallRate]]] = {}
+        self._called_tools: dict[str, list[tuple[CallCount, CallRate]]] = {}
         for labels, count in counts.by_tool.items():
             if labels in index.visible:  # a visible server may have hidden tools
-                self._called.setdefault(labels[1], []).append((count, rates.get(_name(labels), NO_RATE)))
+                self._called_tools.setdefault(labels[1], []).append((count, rates.get(_name(labels), NO_RATE)))
 
     def of_tool(self, score: Score) -> CallSums:
         """Return the statistics of one tool."""
@@ -68,15 +68,15 @@ class VisibleCalls:
         """Return the statistics of a server's visible tools; empty if there are none. `server` is `namespace/name`."""
         if server not in self.index.by_server:
             return CallSums()
-        return self._sums(self._called.get(server, []), self.index.slowest.get(server))
+        return self._sums(self._called_tools.get(server, []), self.index.slowest.get(server))
 
     def of_all(self) -> CallSums:
         """Return the statistics of all visible servers together."""
-        scores = [score for called in self._called.values() for score in called]
+        scores = [score for tools in self._called_tools.values() for score in tools]
         return self._sums(scores, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None))
 
     def _sums(self, scores: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
-        is_counted = bool(scores) or self._counts.whole
+        is_counted = bool(scores) or self._counts.is_complete
         return CallSums(
             calls=sum(count.calls for count, _ in scores) if is_counted else None,
             errors=sum(count.errors for count, _ in scores) if is_counted else None,

@@ -62,12 +62,12 @@ def client_of(address: str) -> str:
 @lru_cache(maxsize=1024)
 def _network(address: str) -> str:
     try:
-        parsed = IPv6Address(address)
+        ip = IPv6Address(address)
     except ValueError:
         return address
-    if parsed.is_loopback or parsed.is_link_local:
+    if ip.is_loopback or ip.is_link_local:
         return address
-    return str(IPv6Network((int(parsed), _CLIENT_BITS), strict=False))
+    return str(IPv6Network((int(ip), _CLIENT_BITS), strict=False))
 
 
 def is_loopback(host: str) -> bool:
@@ -115,7 +115,7 @@ class AllowList:
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, cluster=True)
 
     def allows_host(self, value: bytes | None) -> bool:
-        """Whether a `Host` is allowed."""
+        """Whether a value of `Host` is allowed."""
         if value in self._good_hosts:
             return True
         if value is None:
@@ -127,7 +127,9 @@ class AllowList:
         return True
 
     def allows_origin(self, value: bytes | None) -> bool:
-        """Whether an `Origin` is allowed. A request without `Origin` is, as it does not come from a web page."""
+        """Whether a value of `Origin` is allowed. A request without `Origin` is allowed, as it does not come from a
+        page.
+        """
         if value is None or ANY in self._origins:
             return True
         origin = value.decode("latin-1").lower()
@@ -151,10 +153,10 @@ class AllowList:
 def is_within_cluster(authority: str) -> bool:
     """Whether a `Host` is an IP address or the name of a Service (`.svc`), which public DNS cannot point at a pod."""
     name, colon, port = authority.rpartition(":")
-    bare = name if colon and port.isdigit() else authority
-    if bare.rstrip(".").endswith((".svc", ".svc.cluster.local")):
+    host = name if colon and port.isdigit() else authority
+    if host.rstrip(".").endswith((".svc", ".svc.cluster.local")):
         return True
-    return is_address(bare)
+    return is_address(host)
 
 
 def service_namespace(name: str) -> str | None:
@@ -165,11 +167,11 @@ def service_namespace(name: str) -> str | None:
     labels = name.removesuffix(".").split(".")
     if len(labels) == 1:
         return ""
-    match = {
+    namespaces = {
         labels[at - 1] if at > 1 else ""
         for at, label in enumerate(labels)
         if at > 0 and (label == "svc" or (label == "pod" and labels[at + 1 :] == ["cluster", "local"]))
     }
-    if match:
-        return match.pop() if len(match) == 1 else ""
+    if namespaces:
+        return namespaces.pop() if len(namespaces) == 1 else ""
     return "" if labels[-2:] == ["cluster", "local"] else None

@@ -53,11 +53,11 @@ def interface_of(definition: bytes) -> UserInterface:
     """Read the user interface of a raw definition; malformed members are ignored."""
     if b'"ui' not in definition and b'"openai' not in definition and b"\\u" not in definition:
         return NONE
-    named = tuple(uri for uri in uris.find_uris(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
-    visible = _visibility(definition)
-    if visible is None:
-        return UserInterface(named) if named else NONE
-    return UserInterface(named, APP in visible, MODEL in visible)
+    ui_uris = tuple(uri for uri in uris.find_uris(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
+    visibility = _visibility(definition)
+    if visibility is None:
+        return UserInterface(ui_uris) if ui_uris else NONE
+    return UserInterface(ui_uris, APP in visibility, MODEL in visibility)
 
 
 def _visibility(definition: bytes) -> list[str] | None:
@@ -76,15 +76,15 @@ def remove_domain(resource: bytes | Raw) -> bytes | Raw:
     if not _may_have_domain(resource):
         return resource
     try:
-        whole = jsonrpc.decode_object(resource)
-        meta = jsonrpc.decode_object(whole["_meta"])
+        members = jsonrpc.decode_object(resource)
+        meta = jsonrpc.decode_object(members["_meta"])
         ui = jsonrpc.decode_object(meta["ui"])
         del ui["domain"]
     except (KeyError, *jsonrpc.UNREADABLE):
         return resource
     meta["ui"] = Raw(jsonrpc.encode(ui))
-    whole["_meta"] = Raw(jsonrpc.encode(meta))
-    return jsonrpc.encode(whole)
+    members["_meta"] = Raw(jsonrpc.encode(meta))
+    return jsonrpc.encode(members)
 
 
 def remove_domains_in_result(result: bytes | Raw) -> bytes | Raw:
@@ -92,12 +92,12 @@ def remove_domains_in_result(result: bytes | Raw) -> bytes | Raw:
     if not _may_have_domain(result):
         return result
     try:
-        whole = jsonrpc.decode_object(result)
-        contents = [remove_domain(content) for content in _decode_list(whole["contents"])]
+        members = jsonrpc.decode_object(result)
+        contents = [remove_domain(content) for content in _decode_list(members["contents"])]
     except (KeyError, *jsonrpc.UNREADABLE):
         return result
-    whole["contents"] = Raw(jsonrpc.encode([Raw(bytes(content)) for content in contents]))
-    return jsonrpc.encode(whole)
+    members["contents"] = Raw(jsonrpc.encode([Raw(bytes(content)) for content in contents]))
+    return jsonrpc.encode(members)
 
 
 def _may_have_domain(raw: bytes | Raw) -> bool:

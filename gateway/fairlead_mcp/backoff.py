@@ -25,9 +25,9 @@ class Backoff:
         self.failures = 0
         self._random = random
 
-    def delay_after(self, lived: float) -> float:
-        """Return the delay after a connection failed that had lasted `lived` seconds (0 if it was never open)."""
-        if lived >= self.stable:
+    def delay_after(self, lifetime: float) -> float:
+        """Return the delay after the failure of a connection that lasted `lifetime` seconds (0 if it never opened)."""
+        if lifetime >= self.stable:
             self.failures = 0
         delay = min(self.cap, self.base * 2.0 ** min(self.failures, 30))
         self.failures += 1

@@ -16,15 +16,15 @@ class UnreadableAnswer(ValueError):
     """A document exceeds the bounds or is not of the expected type. The message says why."""
 
 
-async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
-    """Decode a document of at most `values` JSON values as the type `kind`. Raises UnreadableAnswer."""
+async def decode_bounded(document: bytes, kind: Any, *, max_values: int = MAX_VALUES) -> Any:
+    """Decode a document of at most `max_values` JSON values as the type `kind`. Raises UnreadableAnswer."""
     if not is_long(document):
         return _decode(document, kind)
-    return await asyncio.to_thread(_decode_checked, document, kind, values)
+    return await asyncio.to_thread(_decode_checked, document, kind, max_values)
 
 
-def _decode_checked(document: bytes, kind: Any, values: int) -> Any:
-    excess = explain_excess(document, values)
+def _decode_checked(document: bytes, kind: Any, max_values: int) -> Any:
+    excess = explain_excess(document, max_values)
     if excess is not None:
         raise UnreadableAnswer(f"the document has {excess}")
     return _decode(document, kind)

@@ -25,9 +25,9 @@ SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("elicitation.url", b'{"elicitation":{"url":{}}}'),
     ("sampling.tools", b'{"sampling":{"tools":{}}}'),
 )
-"""Names of capabilities, each with the raw JSON that declares this capability alone, the most used first."""
-TOGETHER: Final = ("roots", "sampling", "elicitation")
-"""Capabilities that count as required by a tool that no capability alone makes the server list."""
+"""Names of capabilities, the most used first, each with the raw JSON that declares only this capability."""
+REQUIRED_TOGETHER: Final = ("roots", "sampling", "elicitation")
+"""Capabilities that count as required by a tool that the server lists only to clients that declare several."""
 
 _REJECTED: Final = -1
 """Error code for a rejected sampling request (MCP 2025-11-25, Sampling, "Error Handling")."""
@@ -57,23 +57,23 @@ def declares(capabilities: bytes | None, name: str) -> bool:
     """
     if capabilities is None:
         return False
-    whole, _, part = name.partition(".")
+    capability, _, member = name.partition(".")
     try:
         members = jsonrpc.decode_object(capabilities)
-        return whole in members and (not part or part in jsonrpc.decode_object(members[whole]))
+        return capability in members and (not member or member in jsonrpc.decode_object(members[capability]))
     except jsonrpc.UNREADABLE:
         return False
 
 
 def missing_capability_data(names: Iterable[str]) -> bytes:
     """Make the `data` of the error MissingRequiredClientCapability (-32021, MCP 2026-07-28), as raw JSON."""
-    wanted: dict[str, dict[str, dict[str, str]]] = {}
+    required: dict[str, dict[str, dict[str, str]]] = {}
     for name in names:
-        whole, _, part = name.partition(".")
-        members = wanted.setdefault(whole, {})
-        if part or whole == "elicitation":
-            members[part or "form"] = {}
-    return jsonrpc.encode({"requiredCapabilities": wanted})
+        capability, _, member = name.partition(".")
+        members = required.setdefault(capability, {})
+        if member or capability == "elicitation":
+            members[member or "form"] = {}
+    return jsonrpc.encode({"requiredCapabilities": required})
 
 
 def extensions(capabilities: bytes | Raw) -> frozenset[str]:
@@ -101,18 +101,18 @@ def add_extension(capabilities: bytes | None, name: str) -> bytes:
     return jsonrpc.encode({**members, "extensions": {**extension_settings(capabilities or b""), name: Raw(b"{}")}})
 
 
-def for_method(capabilities: bytes, method: str, declares: str = "") -> bytes:
+def for_method(capabilities: bytes, method: str, extension: str = "") -> bytes:
     """Add to client capabilities (raw JSON) the extension that a server may require for a request: the one that the
-    request `declares`, or else the one that its method belongs to.
+    request declares (`extension`), or else the extension of its method.
     """
-    name = declares or methods.extension_of(method)
+    name = extension or methods.extension_of(method)
     return add_extension(capabilities, name) if name else capabilities
 
 
 def missing_capability_error(method: str, message: str) -> RpcError:
     """Make the error MissingRequiredClientCapability (-32021) for a server's request that its client cannot answer."""
-    missing = jsonrpc.CAPABILITY_OF.get(method)
-    data = None if missing is None else jsonrpc.encode({"requiredCapabilities": {missing: {}}})
+    capability = jsonrpc.CAPABILITY_OF.get(method)
+    data = None if capability is None else jsonrpc.encode({"requiredCapabilities": {capability: {}}})
     return RpcError(jsonrpc.MISSING_CLIENT_CAPABILITY, f"{method}: {message}", data)
 
 
@@ -124,23 +124,23 @@ def missing_extension_data(name: str) -> bytes:
 def requires_extension(data: bytes | None, name: str) -> bool:
     """Whether the `data` of an error -32021 names an extension."""
     try:
-        wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
+        required = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
     except (*jsonrpc.UNREADABLE, KeyError):
         return False
-    return name in extensions(jsonrpc.encode(wanted))
+    return name in extensions(jsonrpc.encode(required))
 
 
 def names_in(data: bytes | None) -> tuple[str, ...]:
     """Return the names of the capabilities in the `data` of an error -32021; empty if it is malformed."""
     try:
-        wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
+        required = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
     except (*jsonrpc.UNREADABLE, KeyError):
         return ()
-    return tuple(sorted(wanted))
+    return tuple(sorted(required))
 
 
 def missing_capability_message(tool: str, names: Iterable[str]) -> str:
     """Make the message for a client without the capabilities that a tool requires."""
-    wanted = list(names)
-    kind = "capability" if len(wanted) == 1 else "capabilities"
-    return f"{tool} needs the client {kind} {' and '.join(wanted)}, which this client has not declared"
+    required = list(names)
+    kind = "capability" if len(required) == 1 else "capabilities"
+    return f"{tool} needs the client {kind} {' and '.join(required)}, which this client has not declared"

@@ -38,14 +38,14 @@ class LineChannel:
         """Wait until the stream is open and negotiated. Raises McpError."""
         return await self._client.wait_until_ready(deadline)
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = "") -> Raw:
         """Send a request, with the `_meta` that the modern era requires, and return the raw result. Raises McpError.
 
-        `declares` is an extension to declare to a modern server in addition to the capabilities.
+        `extension` is an extension to declare to a modern server in addition to the capabilities.
         """
-        agreed = await self._client.wait_until_ready(deadline)
-        if agreed.era is Era.MODERN:
-            params = modern_params(params, self._client.side.client, for_method(self._capabilities, method, declares))
+        negotiated = await self._client.wait_until_ready(deadline)
+        if negotiated.era is Era.MODERN:
+            params = modern_params(params, self._client.side.client, for_method(self._capabilities, method, extension))
         return read_line(await self._client.request(method, params, deadline=deadline))
 
     async def listen(self, deadline: float) -> None:

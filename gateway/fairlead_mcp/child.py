@@ -36,7 +36,7 @@ _SILENT_GRACE: Final = 0.5
 """Seconds added to SILENT_SECONDS: a server that ignores `server/discover` gets `initialize` after `PROBE_SECONDS`, and
 needs time to answer it.
 """
-_EXITED_WELL: Final = "exited with code 0"
+_EXIT_0: Final = "exited with code 0"
 BEFORE_ANSWERING: Final = "before it answered: an MCP server has to run until its input ends"
 """Explanation for a program that exits with code 0 at once, such as one that defines a server but never runs it."""
 
@@ -61,11 +61,11 @@ class Child(StreamClient):
 class Program(StreamOpener):
     """Program of a child process, started once per stream.
 
-    `printed` stores the lines that the process prints, with the secrets of its environment masked. `after`, the task
-    that stops a predecessor, is awaited before the first start.
+    `printed` stores the lines that the process prints, with the secrets of its environment masked. `predecessor_stop`,
+    the task that stops a predecessor, is awaited before the first start.
     """
 
-    closed = "%s was stopped"
+    closed_message = "%s was stopped"
     starts_process = True
 
     def __init__(
@@ -76,7 +76,7 @@ class Program(StreamOpener):
         printed: PrintedLines,
         *,
         stop_seconds: float = STOP_SECONDS,
-        after: asyncio.Task[None] | None = None,
+        predecessor_stop: asyncio.Task[None] | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
@@ -89,7 +89,7 @@ class Program(StreamOpener):
         """Called in the event loop after each change of `silent` or `step`; may not raise."""
         self.stop_seconds = stop_seconds
         self._launcher = launcher
-        self._after = after
+        self._predecessor_stop = predecessor_stop
         self._mask = Mask.of_process(spec.args, dict(spec.env))
         if spec.secret:
             self._mask = self._mask.with_value(dict(spec.env)[spec.secret])
@@ -103,8 +103,8 @@ class Program(StreamOpener):
 
     async def open(self, connection: StreamConnection) -> ProgramRun:
         """Start a process. Raises ConnectFailed (CommandNotFound, StartFailed, StartTimeout)."""
-        if self._after is not None:
-            await asyncio.wait([self._after])
+        if self._predecessor_stop is not None:
+            await asyncio.wait([self._predecessor_stop])
         self.printed.record_start()
         run = self._run = ProgramRun(self, connection)
         try:
@@ -123,16 +123,17 @@ class Program(StreamOpener):
         if isinstance(error, ConnectFailed):
             return error
         reason = error.reason
-        what = str(error)
+        problem = str(error)
         if isinstance(error, Timeout):
-            words = self.printed.find_failure_line()
+            failure_line = self.printed.find_failure_line()
             reason = "StartTimeout"
-            what = f"did not answer the handshake within {seconds:g} s" + (f"; it printed: {words}" if words else "")
+            output = f"; it printed: {failure_line}" if failure_line else ""
+            problem = f"did not answer the handshake within {seconds:g} s{output}"
         elif isinstance(error, ConnectionLost):
             reason = "StartFailed"
-            what = what.replace(_EXITED_WELL, f"{_EXITED_WELL} {BEFORE_ANSWERING}", 1)
-        joint = ": " if what.startswith("the server ") else " "
-        failure = ConnectFailed(with_name(self.name, what, joint), reason=reason)
+            problem = problem.replace(_EXIT_0, f"{_EXIT_0} {BEFORE_ANSWERING}", 1)
+        separator = ": " if problem.startswith("the server ") else " "
+        failure = ConnectFailed(with_name(self.name, problem, separator), reason=reason)
         failure.__cause__ = error
         return failure
 
@@ -181,14 +182,14 @@ class ProgramRun:
         if process is not None:
             await process.stop(self._program.stop_seconds)
 
-    def watch_silence(self, seconds: float, before: int = 0) -> None:
+    def watch_silence(self, seconds: float, bytes_before: int = 0) -> None:
         """Report the process as silent if it prints nothing within `seconds`.
 
-        A process that has written `FETCHED_BYTES` more than `before` to files is not silent: npx or uvx is fetching a
-        package.
+        A process that has written `FETCHED_BYTES` more than `bytes_before` to files is not silent: npx or uvx is
+        fetching a package.
         """
         if not self._has_printed:
-            self._watch = asyncio.get_running_loop().call_later(seconds, self._check_silence, before)
+            self._watch = asyncio.get_running_loop().call_later(seconds, self._check_silence, bytes_before)
 
     def on_line(self, line: bytes) -> None:
         self._note_output()
@@ -199,21 +200,21 @@ class ProgramRun:
         self._note_output()
         self._program.log(line)
 
-    def on_step(self, what: str) -> None:
-        self._program.report(step=what)
+    def on_step(self, step: str) -> None:
+        self._program.report(step=step)
 
     def on_fault(self, error: McpError) -> None:
         self._end(error)
 
-    def on_exit(self, how: str) -> None:
+    def on_exit(self, ending: str) -> None:
         program = self._program
-        program.printed.add("run", how)
+        program.printed.add("run", ending)
         if self._connection.negotiated is None:
             program.printed.drop_repetition()
-        words = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
-        nothing = "" if self._has_printed else "; it printed nothing"
-        ended = f"{program.name} {how}{nothing}"
-        error = f"{ended}: {advise(words)}" if words else ended
+        failure_line = program.printed.find_failure_line(recent=self._connection.negotiated is not None)
+        silence_note = "" if self._has_printed else "; it printed nothing"
+        exit_message = f"{program.name} {ending}{silence_note}"
+        error = f"{exit_message}: {advise(failure_line)}" if failure_line else exit_message
         self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))
 
     def _end(self, error: McpError) -> None:
@@ -226,12 +227,12 @@ class ProgramRun:
             self._end_watch()
             self._program.report(step=self._program.step)
 
-    def _check_silence(self, before: int) -> None:
+    def _check_silence(self, bytes_before: int) -> None:
         written = 0 if self.process is None else self.process.written_bytes
-        if written >= before + FETCHED_BYTES:
+        if written >= bytes_before + FETCHED_BYTES:
             self.watch_silence(SILENT_SECONDS, written)
             return
-        # a server that has failed before is shown with what it said then
+        # a server that failed in an earlier run was already reported, with what it printed
         level = logging.WARNING if self._program.printed.run == 1 else logging.DEBUG
         logger.log(level, "%s", silence(self._program.name, SILENT_SECONDS))
         self._program.report(silent=True, step=self._program.step)
@@ -243,7 +244,7 @@ class ProgramRun:
 
 
 def silence(name: str, seconds: float) -> str:
-    """Message about a process that has written nothing since its start, with what to do."""
+    """Make the message about a process that has written nothing since its start, with advice."""
     return (
         f"{name} has printed nothing for {seconds:g} s: no answer to initialize, no line on standard error. A first "
         "start through npx or uvx may still be downloading; else run its command in a terminal, to see whether it "

@@ -50,14 +50,14 @@ def starts_container(endpoint: Endpoint) -> bool:
 
 
 class ContainerRun:
-    """One run of a container. `at` is the index of the word `run` in `args`, `environment` the complete environment of
-    the client process, and `argv` the command with the label.
+    """One run of a container. `run_index` is the index of the word `run` in `args`, `environment` the complete
+    environment of the client process, and `argv` the command with the label.
     """
 
-    def __init__(self, command: str, args: Sequence[str], at: int, environment: Mapping[str, str]) -> None:
+    def __init__(self, command: str, args: Sequence[str], run_index: int, environment: Mapping[str, str]) -> None:
         label = f"{LABEL}={secrets.token_hex(8)}"
-        self.argv = (command, *args[: at + 1], "--label", label, *args[at + 1 :])
-        client = shlex.join((command, *args[:at]))
+        self.argv = (command, *args[: run_index + 1], "--label", label, *args[run_index + 1 :])
+        client = shlex.join((command, *args[:run_index]))
         self._environment = environment
         self._script = (
             f"ids=$({client} ps --all --quiet --no-trunc --filter {shlex.quote(f'label={label}')}) && "
@@ -67,8 +67,8 @@ class ContainerRun:
     @classmethod
     def of(cls, command: str, args: Sequence[str], environment: Mapping[str, str]) -> ContainerRun | None:
         """Make a run for a command; None if the command starts no container."""
-        at = _index_of_run(command, args)
-        return None if at is None else cls(command, args, at, environment)
+        run_index = _index_of_run(command, args)
+        return None if run_index is None else cls(command, args, run_index, environment)
 
     def kill_line(self) -> str:
         """Return a line of shell that sets the client's variables and kills the container; empty if that needs more

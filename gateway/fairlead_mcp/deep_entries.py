@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Raw
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes up to which a message is repaired."""
+"""Most bytes of a message that is repaired."""
 MAX_OPENED: Final = 100_000
-"""Objects and arrays up to which a message is repaired, which takes up to 60 ms of the event loop."""
-KEPT_DEPTH: Final = 100
-"""Levels of nesting that are kept; definitions nested as deeply as that are never published."""
+"""Most objects and arrays in a message that is repaired; the repair takes up to 60 ms of the event loop."""
+MAX_DEPTH: Final = 100
+"""Levels of nesting that remain; definitions with so many levels are never published."""
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _LISTS: Final = frozenset({"tools", "prompts", "resources", "resourceTemplates", "skills"})
 """Members of results that contain a list of definitions."""
@@ -23,7 +23,7 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def remove_deep_values(message: bytes) -> bytes:
-    """Replace values deeper than KEPT_DEPTH by null in the response to a list request that is nested too deeply.
+    """Replace values deeper than MAX_DEPTH by null in the response to a list request that is nested too deeply.
 
     Other messages are returned unchanged; a tool's result is never cut.
     """
@@ -55,10 +55,10 @@ def _cut(message: bytes) -> bytes:
         character = message[token.start()]
         if character in b"{[":
             depth += 1
-            if depth == KEPT_DEPTH + 1:
+            if depth == MAX_DEPTH + 1:
                 parts += [message[start : token.start()], b"null"]
         elif character in b"}]":
-            if depth == KEPT_DEPTH + 1:
+            if depth == MAX_DEPTH + 1:
                 start = token.end()
             depth -= 1
     return b"".join([*parts, message[start:]])

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 MOST_LINES: Final = 100
 """Lines that are read, counted from the end."""
-_LOOKED_AT: Final = 600
-"""Characters of a line that are read."""
+_READ_CHARACTERS: Final = 600
+"""Characters of a line that are read, from its start."""
 MOST_CHARACTERS: Final = 400
 """Most characters of the chosen line."""
 
@@ -43,7 +43,7 @@ class _Row(NamedTuple):
 
     rank: LineRank
     pattern: re.Pattern[str]
-    """The statement is the group `said` if the pattern has one, else the whole line."""
+    """The statement is the group `reason` if the pattern has one, else the whole line."""
 
 
 class _Statement(NamedTuple):
@@ -59,7 +59,7 @@ def _row(rank: LineRank, pattern: str, flags: int = 0) -> _Row:
 
 _ROWS: Final = (
     # uv and uvx, before the row that ranks warnings as noise
-    _row(LineRank.FAILURE, r"^(?:warning: )?(?P<said>An executable named \S+ is not provided by package .*)"),
+    _row(LineRank.FAILURE, r"^(?:warning: )?(?P<reason>An executable named \S+ is not provided by package .*)"),
     _row(LineRank.FAILURE, r"^The executable \S+ was not found"),
     _row(LineRank.FAILURE, r"^Package \S+ does not provide any executables"),
     _row(LineRank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
@@ -73,13 +73,13 @@ _ROWS: Final = (
         LineRank.NOISE, r"^(?:Unable to find image|Trying to pull|[0-9a-f]{12}: |Digest: |Status: |\S+: Pulling from)"
     ),
     _row(LineRank.NOISE, r"^(?:See|Run|Try) ['\"`]?\S.*--?h(?:elp)?\b"),
-    _row(LineRank.FAILURE, r"^docker: (?P<said>.*)"),
+    _row(LineRank.FAILURE, r"^docker: (?P<reason>.*)"),
     _row(LineRank.FAILURE, r"Is the docker daemon running\?"),
     # Node.js
     _row(LineRank.NOISE, r"^(?:Node\.js v\d|Require stack:|Emitted 'error' event|Thrown at:|\(node:\d+\)|\(Use `node)"),
-    _row(LineRank.COMPLAINT, r"\bTypeError: fetch failed$"),  # says less than its cause
-    _row(LineRank.COMPLAINT, r"^\s+\[cause\]: (?P<said>\w*Error\b.*?)(?: \{)?$"),
-    _row(LineRank.FAILURE, r"(?P<said>The promise rejected with the reason .*?)\]?(?: \{)?$"),
+    _row(LineRank.COMPLAINT, r"\bTypeError: fetch failed$"),  # its cause says more
+    _row(LineRank.COMPLAINT, r"^\s+\[cause\]: (?P<reason>\w*Error\b.*?)(?: \{)?$"),
+    _row(LineRank.FAILURE, r"(?P<reason>The promise rejected with the reason .*?)\]?(?: \{)?$"),
     _row(LineRank.FAILURE, r"^\S*node: (?:bad option|.* requires an argument)"),
     # Python
     _row(LineRank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
@@ -96,15 +96,15 @@ _ROWS: Final = (
     _row(LineRank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
     _row(LineRank.NOISE, r"^(?=[^\s(]*[./])[^\s(:]++\(.*\)$"),  # Go: the function of a frame
     _row(LineRank.NOISE, r"^Caused by: |^\.\.\. \d+ more"),
-    _row(LineRank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<said>.*)"),
+    _row(LineRank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<reason>.*)"),
     _row(LineRank.FAILURE, r"^panic: (?!$)"),
     # shells
     _row(
         LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
     ),
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
-    # any program: first an error that is logged at a low level, then what is not an error
-    _row(LineRank.FAILURE, r"\b[Uu]ncaught exception: (?P<said>\S.*)"),
+    # any program: first an error that is logged at a low level, then lines without errors
+    _row(LineRank.FAILURE, r"\b[Uu]ncaught exception: (?P<reason>\S.*)"),
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
     _row(LineRank.NOISE, r"^See (?:also |the |https?://)|^(?:Docs|Documentation): "),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
@@ -122,7 +122,7 @@ _ROWS: Final = (
     _row(
         LineRank.FAILURE,
         r"(?:\blevel=\"?(?:error|fatal)|\"level\":\s*(?:[56]0\b|\"(?:error|fatal)))"
-        r".{0,200}?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<said>(?:[^\"\\]|\\.)*)",
+        r".{0,200}?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<reason>(?:[^\"\\]|\\.)*)",
         re.IGNORECASE,
     ),
     _row(LineRank.FAILURE, r"\b[A-Z]\w*(?:Error|Exception)(?: \[\w+\])?(?:: |$)"),
@@ -149,16 +149,16 @@ _ROWS: Final = (
 _NPM: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        r"^404 +(?P<said>.*(?:could not be found|is not in this registry).*)",
-        r"^notarget (?P<said>No matching version .*)",
-        r"^(?P<said>npx canceled due to .*)",
-        r"^(?P<said>could not determine executable to run.*)",
-        r"^(?P<said>Missing script: .*)",
-        r"^enoent (?P<said>(?!This is related).+)",
-        r"^JSON\.parse (?P<said>Invalid .*)",
-        r"^(?P<said>\w*Error: .*)",
-        r"^(?P<said>(?:request to|network) .*)",
-        r"^(?P<said>404 Not Found .*)",
+        r"^404 +(?P<reason>.*(?:could not be found|is not in this registry).*)",
+        r"^notarget (?P<reason>No matching version .*)",
+        r"^(?P<reason>npx canceled due to .*)",
+        r"^(?P<reason>could not determine executable to run.*)",
+        r"^(?P<reason>Missing script: .*)",
+        r"^enoent (?P<reason>(?!This is related).+)",
+        r"^JSON\.parse (?P<reason>Invalid .*)",
+        r"^(?P<reason>\w*Error: .*)",
+        r"^(?P<reason>(?:request to|network) .*)",
+        r"^(?P<reason>404 Not Found .*)",
     )
 )
 """Patterns of statements in npm's block of errors, the most specific first."""
@@ -169,40 +169,41 @@ _NPM_NOISE: Final = re.compile(
     r"|404 Note|404 tarball|404 *$|notarget In most|enoent|JSON\.parse|code \d+$|node-)"
 )
 _NPM_LINE: Final = re.compile(r"^npm (?:error|ERR!)(?: (.*))?$")
-_CHAIN: Final = re.compile(r"^(?:error: |\s*× )(?P<said>.*)")
-_CAUSE: Final = re.compile(r"^\s+(?:cause: |Caused by: |[├╰]─▶ ?)(?P<said>.*)")
+_CHAIN: Final = re.compile(r"^(?:error: |\s*× )(?P<reason>.*)")
+_CAUSE: Final = re.compile(r"^\s+(?:cause: |Caused by: |[├╰]─▶ ?)(?P<reason>.*)")
 _CONTINUED: Final = re.compile(r"^ {6}\S")
 _GENERIC: Final = re.compile(r"^No solution found|^Request failed after")
 _TRACEBACK: Final = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
 _FRAME: Final = re.compile(r"^\s+File \"|^[\s^~]*$")
 """Lines of a frame other than its statement."""
 _WITHOUT_MESSAGE: Final = re.compile(r"[\w.]*(?:Error|Exception)")
-_PANICKED: Final = re.compile(r"^thread '.*panicked at (?:'(?P<said>.*)', )?\S+:\d+")
-_PLACE: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
+_PANIC: Final = re.compile(r"^thread '.*panicked at (?:'(?P<reason>.*)', )?\S+:\d+")
+_LOCATION: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
 _UNFINISHED: Final = re.compile(
     r"[\[{:(]$|^\S*ValidationError: .* for \S+$|^An executable named \S+ is not provided by package \S+\.$"
 )
-"""Lines whose reason goes on in the next lines; uvx lists the executables that there are, and what to write."""
+"""Lines that continue in the next lines; uvx goes on with a list of the executables, and with the right command."""
 _UNKNOWN_REQUEST: Final = re.compile(r"^(?:.*\W)?Failed to validate request: \d+ validation errors? for ClientRequest$")
 """Log of version 1 of the package mcp about a request that it does not know, such as `server/discover`. The server goes
 on running.
 """
 _UNKNOWN_REQUEST_DETAIL: Final = re.compile(r"^\s+\S|^\w+Request\.[\w.]+$")
 _USAGE: Final = re.compile(r"^\s*usage:\s+\S", re.IGNORECASE)
-_GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
-_GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
+_GROUP_START: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
+_GROUP_BORDER: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(
     r"^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?[ :-]*(?=\S)"
 )  # timestamp in front of a line
 
 
 def diagnosis(lines: Iterable[str]) -> str:
-    """Choose the line that says why a program failed out of its standard error, oldest line first.
+    """Choose the line that says why a program failed. `lines` is its standard error, oldest line first.
 
     Empty if no line says so. Returns at most `MOST_CHARACTERS`; the caller has to remove control characters.
     """
     best = _Statement(LineRank.NOISE, "")
-    for statement in _without_help(_statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:]))):
+    last_lines = [line[:_READ_CHARACTERS].rstrip() for line in lines][-MOST_LINES:]
+    for statement in _without_help(_statements(_flat(last_lines))):
         if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
     text = " ".join(_TIME.sub("", best.text.strip()).split())
@@ -210,23 +211,23 @@ def diagnosis(lines: Iterable[str]) -> str:
 
 
 def _without_help(statements: Iterable[_Statement]) -> list[_Statement]:
-    """Remove the text of a help from its usage line on, except failures and what the program printed last. The usage
-    line stays, as a program that prints nothing else misses arguments.
+    """Remove help text after its usage line, except failures and the last line. The usage line stays, as it is the
+    reason if the program prints nothing else: arguments are missing.
     """
-    listed = [statement for statement in statements if statement.text.strip()]
-    at = next((index for index, statement in enumerate(listed) if _USAGE.match(statement.text)), None)
+    nonempty = [statement for statement in statements if statement.text.strip()]
+    at = next((index for index, statement in enumerate(nonempty) if _USAGE.match(statement.text)), None)
     if at is None:
-        return listed
-    failures = [statement for statement in listed[at + 1 : -1] if statement.rank >= LineRank.FAILURE]
-    last = [statement for statement in listed[at + 1 :][-1:] if statement.rank >= LineRank.COMPLAINT]
-    return [*listed[:at], _Statement(LineRank.PLAIN, listed[at].text), *failures, *last]
+        return nonempty
+    failures = [statement for statement in nonempty[at + 1 : -1] if statement.rank >= LineRank.FAILURE]
+    last = [statement for statement in nonempty[at + 1 :][-1:] if statement.rank >= LineRank.COMPLAINT]
+    return [*nonempty[:at], _Statement(LineRank.PLAIN, nonempty[at].text), *failures, *last]
 
 
 def _flat(lines: list[str]) -> list[str]:
     """Remove the box that Python draws around the exceptions of a group."""
-    if not any(_GROUPED.match(line) for line in lines):
+    if not any(_GROUP_START.match(line) for line in lines):
         return lines
-    return [_GROUP.sub("", line) for line in lines]
+    return [_GROUP_BORDER.sub("", line) for line in lines]
 
 
 def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
@@ -240,16 +241,16 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
             yield _Statement(LineRank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
             at = end
         elif _TRACEBACK.match(line):
-            raised, at = _find_raised(lines, at + 1)
-            yield _Statement(LineRank.NOISE if ignored else _rank(raised).rank, raised)
+            exception, at = _find_raised(lines, at + 1)
+            yield _Statement(LineRank.NOISE if ignored else _rank(exception).rank, exception)
         elif (chain := _CHAIN.match(line)) and at + 1 < len(lines) and _CAUSE.match(lines[at + 1]):
-            text, at = _follow_chain(chain["said"], lines, at + 1)
+            text, at = _follow_chain(chain["reason"], lines, at + 1)
             yield _Statement(LineRank.FAILURE, text)
-        elif panic := _PANICKED.match(line):
+        elif panic := _PANIC.match(line):
             at += 1
-            yield _Statement(LineRank.FAILURE, panic["said"] or (lines[at] if at < len(lines) else ""))
-            at += panic["said"] is None
-        elif _PLACE.match(line):
+            yield _Statement(LineRank.FAILURE, panic["reason"] or (lines[at] if at < len(lines) else ""))
+            at += panic["reason"] is None
+        elif _LOCATION.match(line):
             at += 2  # Node.js prints file and line of an error, then the source line
         else:
             at += 1
@@ -261,8 +262,8 @@ def _rank(line: str) -> _Statement:
     if not line:
         return _Statement(LineRank.NOISE, "")
     row, match = next((row, match) for row in _ROWS if (match := row.pattern.search(line)))
-    words = match.groupdict().get("said")
-    return _Statement(row.rank, line if words is None else words)
+    reason = match.groupdict().get("reason")
+    return _Statement(row.rank, line if reason is None else reason)
 
 
 def _while(lines: Sequence[str], at: int, pattern: re.Pattern[str]) -> int:
@@ -277,7 +278,7 @@ def _npm(block: Sequence[str]) -> str:
     for pattern in _NPM:
         for line in block:
             if match := pattern.match(line):
-                return match["said"]
+                return match["reason"]
     for line in block:
         if not _NPM_NOISE.match(line) and not _NPM_FIELD.match(line):
             return line
@@ -297,8 +298,8 @@ def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
         line = lines[at]
         at += 1
         if line and not line[0].isspace():
-            raised = _finish(line, lines[at : at + 8])
-            return f"{raised}: {statement}" if statement and _WITHOUT_MESSAGE.fullmatch(raised) else raised, at
+            exception = _finish(line, lines[at : at + 8])
+            return f"{exception}: {statement}" if statement and _WITHOUT_MESSAGE.fullmatch(exception) else exception, at
         if not _FRAME.match(line):
             statement = line.strip()
     return "", at
@@ -311,14 +312,14 @@ def _follow_chain(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
     chain = [first.rstrip(":")]
     while at < len(lines) and lines[at][:1].isspace():
         if cause := _CAUSE.match(lines[at]):
-            chain.append(cause["said"])
+            chain.append(cause["reason"])
         elif _CONTINUED.match(lines[at]) and len(chain) > 1 and len(chain[-1]) < MOST_CHARACTERS:
             chain[-1] = f"{chain[-1]} {lines[at].strip()}"
         else:
             break
         at += 1
-    telling = [each for each in chain if not _GENERIC.match(each)] or chain
-    return telling[0] if len(telling) == 1 else f"{telling[0]}: {telling[-1]}", at
+    specific = [each for each in chain if not _GENERIC.match(each)] or chain
+    return specific[0] if len(specific) == 1 else f"{specific[0]}: {specific[-1]}", at
 
 
 def _finish(line: str, following: Sequence[str]) -> str:

@@ -41,9 +41,9 @@ more to files.
 FETCH_SECONDS: Final = 1800.0
 """Limit for fetching a package, even if it makes progress."""
 FETCHES: Final = max(3, os.cpu_count() or 1)
-"""Packages that are fetched at the same time; more of them would delay each other."""
+"""Most packages that are fetched at the same time; more would delay each other."""
 ASK_SECONDS: Final = 10.0
-"""Limit for a program that is run for the first line that it prints, such as its version."""
+"""Limit for running a program to read the first line that it prints, such as its version."""
 END_SECONDS: Final = 1.0
 """Grace period of a wrapper after its script has ended, and again after SIGTERM."""
 
@@ -56,7 +56,7 @@ class DirectLauncher:
         self._seconds = seconds
         self._genuine: dict[tuple[str, int], bool] = {}
         """Whether a program is npm's `npx`, or uv, by path and modification time."""
-        self._works: bool | None = None
+        self._scripts_run: bool | None = None
         """Whether scripts in the temporary folder can be executed; None until tried."""
         self._irreplaceable: set[Wrapper] = set()
         """Wrappers that do more than start the program that was found, and so have to keep running."""
@@ -104,15 +104,15 @@ class DirectLauncher:
 
     async def _script_runs(self, wrapped: Wrapper) -> bool:
         """Whether scripts run from the temporary folder, which may be mounted noexec; tried once."""
-        if self._works is None:
+        if self._scripts_run is None:
             with _script(wrapped._replace(kind="uvx"), {}) as (path, mark):
-                self._works = (await self._first_line((path,), {})).startswith(mark)
-            if not self._works:
+                self._scripts_run = (await self._first_line((path,), {})).startswith(mark)
+            if not self._scripts_run:
                 logger.info(
                     "programs cannot be executed in %s: npx and uvx stay running as parents of their servers",
                     tempfile.gettempdir(),
                 )
-        return self._works
+        return self._scripts_run
 
     async def _first_line(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Run a short program and return the first line that it prints; empty if it fails."""
@@ -172,7 +172,7 @@ class DirectLauncher:
         events: ProcessObserver,
         step: str = "",
     ) -> Start | Process | None:
-        """Run the wrapper with the script in place of the program. `step` is the step that `events` was told last."""
+        """Run the wrapper with the script in place of the program. `step` is the step that was reported last."""
         with _script(wrapped, environment) as (path, mark):
             observer = _WrapperObserver(events, mark, withhold=wrapped.kind == "uvx")
             npx_environment = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
@@ -193,9 +193,9 @@ class DirectLauncher:
             events.on_exit(observer.end)
             return process
         observer.release()
-        found_start = start(wrapped, observer.answer)
-        if found_start is not None and _is_equivalent(wrapped, found_start):
-            return found_start
+        direct_start = start(wrapped, observer.answer)
+        if direct_start is not None and _is_equivalent(wrapped, direct_start):
+            return direct_start
         self._irreplaceable.add(wrapped)
         return None
 
@@ -206,13 +206,13 @@ class DirectLauncher:
         cwd: str | None,
         observer: _WrapperObserver,
         seconds: float,
-        most: float = 0.0,
+        max_seconds: float = 0.0,
         watch: _RegistryWatch | None = None,
     ) -> Process:
         """Run a program until it has answered or ended, then stop it with its descendants.
 
-        The limit is `seconds`, or `most` seconds as long as the program keeps writing files. `watch` checks meanwhile
-        what the program waits for.
+        The limit is `seconds`, or `max_seconds` seconds as long as the program keeps writing files. `watch` checks
+        meanwhile what the program waits for.
         """
         process = await self._inner.start(argv, environment, cwd, observer)
         clock = asyncio.get_running_loop().time
@@ -223,7 +223,7 @@ class DirectLauncher:
                 if watch is not None:
                     await watch.check()
                 now, bytes_ = clock(), process.written_bytes
-                if now - began < most and bytes_ >= written + FETCHED_BYTES:
+                if now - began < max_seconds and bytes_ >= written + FETCHED_BYTES:
                     progressed, written = now, bytes_
                 if now - progressed >= seconds:
                     words = f"{Path(argv[0]).name} did not find or fetch its program within {now - began:.1f} s"
@@ -288,7 +288,7 @@ class _WrapperObserver:
         elif self._events is not None:
             self._events.on_line(line)
 
-    def on_step(self, what: str) -> None:
+    def on_step(self, step: str) -> None:
         """Ignored: a wrapper has no preparation."""
 
     def on_stderr(self, line: str) -> None:
@@ -296,15 +296,15 @@ class _WrapperObserver:
         if self._events is None:
             return
         if self._withhold and (self._withheld or line.lstrip().startswith(("error", "×"))):
-            self._withheld = [*self._withheld[-_KEPT:], line]
+            self._withheld = [*self._withheld[-_MAX_WITHHELD:], line]
         else:
             self._events.on_stderr(line)
 
     def on_fault(self, error: McpError) -> None:
         self.on_exit(str(error))
 
-    def on_exit(self, how: str) -> None:
-        self.end = self.end or how
+    def on_exit(self, ending: str) -> None:
+        self.end = self.end or ending
         self.done.set()
 
     def release(self) -> None:
@@ -315,7 +315,7 @@ class _WrapperObserver:
                 self._events.on_stderr(line)
 
 
-_KEPT: Final = 100
+_MAX_WITHHELD: Final = 100
 """Most withheld lines before the newest one."""
 _CHATTER: Final = ("npm warn", "npm notice", "npm WARN")
 _CHECK_SECONDS: Final = 5.0
@@ -323,7 +323,7 @@ _CHECK_SECONDS: Final = 5.0
 
 
 @contextmanager
-def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _script(wrapped: Wrapper, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Write the script into a private temporary folder, which is removed at the end. Yields the script's path and the
     mark that begins the line that it prints.
     """
@@ -332,7 +332,7 @@ def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, s
         # by a link, as the path of an interpreter may be too long for a #! line or contain blanks
         interpreter = Path(folder) / "python"
         interpreter.symlink_to(Path(sys.executable).resolve())
-        path.write_text(script(str(interpreter), mark, wrapped, given))
+        path.write_text(script(str(interpreter), mark, wrapped, environment))
         path.chmod(0o700)
         yield str(path), mark
 
@@ -361,8 +361,8 @@ def _is_equivalent(wrapped: Wrapper, start: Start) -> bool:
         return os.access(Path(first) / wrapped.program, os.X_OK)
     env = start.env
     project = Path(env.get("npm_config_local_prefix", start.cwd), ".npmrc")
-    named = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
-    return not any("script-shell" in _text(file) for file in [project, *named])
+    extra_files = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
+    return not any("script-shell" in _text(file) for file in [project, *extra_files])
 
 
 def _text(file: Path) -> str:

@@ -2,7 +2,7 @@
 
 Operator and gateway resolve names through `Egress.guard`, which checks each resolved address right before the
 connection: DNS rebinding has no effect. A name is judged by the namespace that it belongs to, an address by the network
-that it is in. Redirects to other hosts are not followed. Apart from the given resolver this module does no I/O.
+that it is in. Redirects to other hosts are not followed. The module does no I/O apart from the resolver that it gets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ METADATA_NETWORKS: Final = tuple(
         ),
     )
 )
-"""Metadata services of clouds, which give away a machine's credentials; the link-local 169.254.169.254 is denied
+"""Metadata services of clouds, which return a machine's credentials; the link-local 169.254.169.254 is denied
 separately."""
 _LAST_32_BITS: Final = tuple(
     map(
@@ -45,7 +45,7 @@ _LAST_32_BITS: Final = tuple(
         (
             "64:ff9b::/96",  # NAT64 (RFC 6052)
             "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
-            "::/96",  # IPv4-compatible, given up in RFC 4291
+            "::/96",  # IPv4-compatible, deprecated in RFC 4291
         ),
     )
 )
@@ -58,7 +58,7 @@ _TRANSLATED: Final = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"), _
 """IPv6 networks whose addresses are as public as the IPv4 address that they embed."""
 _GLOBAL_UNICAST: Final = ip_network("2000::/3")
 _SPECIAL_USE: Final = (
-    ip_network("192.88.99.0/24"),  # relays of 6to4, given up in RFC 7526
+    ip_network("192.88.99.0/24"),  # relays of 6to4, deprecated in RFC 7526
     ip_network("3fff::/20"),  # documentation (RFC 9637)
 )
 _NODE_PORTS: Final[Mapping[int, str]] = {
@@ -108,10 +108,10 @@ class Egress:
     hosts: tuple[str, ...] = ()
     """Names that are allowed even if they are Services of another namespace; `*` matches any text."""
     networks: tuple[_Network, ...] = ()
-    """Addresses that are allowed although a rule denies them."""
+    """Networks whose addresses are allowed although a rule denies them."""
     denied: tuple[_Network, ...] = ()
-    """Addresses of the cluster's pods and Services, which only `hosts` and Services of the server's own namespace may
-    have."""
+    """Networks of the cluster's pods and Services, whose addresses only `hosts` and Services of the server's own
+    namespace may have."""
     api_server: tuple[_Ip, ...] = ()
     """Addresses of the API server, which are denied."""
     api_names: tuple[str, ...] = ()
@@ -160,32 +160,32 @@ class Egress:
         """
 
         async def resolve_allowed(host: str, port: int) -> list[Address]:
-            listed = self._matches_host(host)
-            trusted = listed or self._is_own_service(host, namespace)
+            is_listed = self._matches_host(host)
+            trusted = is_listed or self._is_own_service(host, namespace)
             resolved, *others = await gather(
                 resolve(self._absolute_name(host), port), *(_resolve_optional(resolve, name) for name in self.api_names)
             )
-            if not listed and isinstance(resolved, Resolved) and resolved.canonical:
+            if not is_listed and isinstance(resolved, Resolved) and resolved.canonical:
                 trusted = self._is_own_service(resolved.canonical, namespace)  # a name can be an alias of a Service
             api = {_parse_address(address) for each in others for address, _ in each}.union(self.api_server)
             names = [""] * len(resolved)
             if self.confined and not trusted:
                 names = await gather(*(name_of(address) for address, _ in resolved))
-            refused = ""
-            good = []
+            denial = ""
+            allowed_addresses = []
             for address, name in zip(resolved, names, strict=True):
-                why = self._explain_denial(
+                reason = self._explain_denial(
                     address[0], trusted=trusted, api=api, another=_describe_foreign_service(name, namespace)
                 )
-                if not why and self.confined and not self._is_excepted(address[0]) and not listed:
-                    why = _NODE_PORTS.get(port, "")
-                if why:
-                    refused = why
+                if not reason and self.confined and not self._is_excepted(address[0]) and not is_listed:
+                    reason = _NODE_PORTS.get(port, "")
+                if reason:
+                    denial = reason
                 else:
-                    good.append(address)
-            if refused and not good:
-                raise self._refusal(host, refused)
-            return good
+                    allowed_addresses.append(address)
+            if denial and not allowed_addresses:
+                raise self._refusal(host, denial)
+            return allowed_addresses
 
         return resolve_allowed
 
@@ -203,16 +203,17 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            own = "" if "." in name or name == "localhost" else f" (this namespace's Service is {name}.{namespace}.svc)"
-            raise self._refusal(host, _describe_namespace(owner) + own)
+            service = f"{name}.{namespace}.svc"
+            hint = "" if "." in name or name == "localhost" else f" (this namespace's Service is {service})"
+            raise self._refusal(host, _describe_namespace(owner) + hint)
         return owner is not None
 
     def _absolute_name(self, host: str) -> str:
         """In a pod, append a dot to an external name, as the pod's DNS search list would first look up `a.b` as the
         Service `a` of namespace `b`.
         """
-        inside = not self.confined or host.endswith(".") or _parse_address(host) is not None
-        return host if inside or service_namespace(host.lower()) is not None else f"{host}."
+        is_absolute = not self.confined or host.endswith(".") or _parse_address(host) is not None
+        return host if is_absolute or service_namespace(host.lower()) is not None else f"{host}."
 
     def _explain_denial(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
         """Describe where a denied address leads; empty for an allowed one. `another` describes a Service of another
@@ -224,9 +225,9 @@ class Egress:
         if self._is_excepted(text):
             return ""
         for each in (address, *_embedded_addresses(address)):
-            why = self._classify(each, trusted=trusted, api=api)
-            if why:
-                return why
+            reason = self._classify(each, trusted=trusted, api=api)
+            if reason:
+                return reason
         return another
 
     def _is_excepted(self, text: str) -> bool:
@@ -288,21 +289,21 @@ def public_only(resolve: Resolve) -> Resolve:
 
     async def resolve_public(host: str, port: int) -> list[Address]:
         addresses = await resolve(host, port)
-        good = [address for address in addresses if is_public_address(address[0])]
-        if addresses and not good:
+        allowed_addresses = [address for address in addresses if is_public_address(address[0])]
+        if addresses and not allowed_addresses:
             raise AddressNotAllowed(f"{host} leads to an address that is not public", "a host with a public address")
-        return good
+        return allowed_addresses
 
     return resolve_public
 
 
-def is_public_address(text: str, *, unless_name: bool = False) -> bool:
-    """Whether an address and all addresses embedded in it are public internet addresses. Returns `unless_name` if the
+def is_public_address(text: str, *, default: bool = False) -> bool:
+    """Whether an address and all addresses embedded in it are public internet addresses. Returns `default` if the
     text is not an address.
     """
     address = _parse_address(text.partition("%")[0])
     if address is None:
-        return unless_name
+        return default
     return all(map(_is_public, (address, *_embedded_addresses(address))))
 
 

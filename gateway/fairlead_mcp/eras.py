@@ -48,10 +48,10 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "skills/list": "skills",
     }
 )
-"""Members of results that have the items, by paginated method."""
+"""Member of the result that contains the items, by paginated method."""
 
 ANNOUNCED: Final = ("tools", "prompts", "resources")
-"""Capabilities that may have `listChanged`."""
+"""Capabilities that may have a member `listChanged`."""
 
 MODERN_ONLY_RESULT_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members of results that legacy revisions do not define."""
@@ -98,8 +98,8 @@ def header_value(text: str) -> bytes:
 
     Base64 is used for non-ASCII and control characters, outer white space, and text that looks encoded.
     """
-    plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
-    if plain and not text.startswith("=?base64?"):
+    is_plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
+    if is_plain and not text.startswith("=?base64?"):
         return text.encode()
     return b"=?base64?%b?=" % base64.b64encode(text.encode("utf-8", "surrogatepass"))
 
@@ -147,7 +147,7 @@ class Negotiated(msgspec.Struct, frozen=True):
 
 
 def announced_lists(capabilities: bytes | Raw) -> tuple[str, ...]:
-    """Return the lists for which capabilities have `listChanged`; malformed capabilities count as without."""
+    """Return the lists whose capability has `listChanged`; none if the capabilities are malformed."""
     features = []
     for feature in ANNOUNCED:
         try:

@@ -219,8 +219,8 @@ class HttpRefused(McpError):
     @property
     def retry_after_s(self) -> int | None:
         """Seconds of `Retry-After` (RFC 9110 section 10.2.3); None without one, and for its date form."""
-        after = self.retry_after
-        return int(after) if after is not None and after.isascii() and after.isdigit() and len(after) <= 7 else None
+        value = self.retry_after
+        return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) <= 7 else None
 
 
 def _refusal_reason(status: int) -> str:
@@ -234,7 +234,7 @@ def _refusal_reason(status: int) -> str:
 class RpcError(McpError):
     """The server answered with a JSON-RPC error (JSON-RPC 2.0 section 5.1).
 
-    `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 off HTTP).
+    `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 without HTTP).
     """
 
     reason = "RPCError"
@@ -250,7 +250,7 @@ class RpcError(McpError):
 class HandshakeRefused(McpError):
     """The server answered `initialize` with a JSON-RPC error, so the request that needed the connection was not sent.
 
-    `code` and `message` are the server's, `status` is the HTTP status (0 off HTTP).
+    `code` and `message` are the server's, `status` is the HTTP status (0 without HTTP).
     """
 
     reason = "RPCError"

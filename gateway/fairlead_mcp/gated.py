@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.capabilities import ALL, SINGLE, TOGETHER
+from fairlead_mcp.capabilities import ALL, REQUIRED_TOGETHER, SINGLE
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import METHOD_NOT_FOUND, UNREADABLE
 from fairlead_mcp.session import McpSession
 
-LOOK_SECONDS: Final = 30.0
+LISTING_SECONDS: Final = 30.0
 """Limit for each listing of a comparison."""
 SessionOpener: TypeAlias = Callable[[bytes], AbstractAsyncContextManager[McpSession]]
 """Opens a session that declares the given capabilities (raw JSON) and declines the server's requests."""
@@ -33,20 +33,22 @@ class Gated(NamedTuple):
     """Names of the client capabilities that a client has to declare to see the tool."""
 
 
-async def find_gated_tools(open_session: SessionOpener, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
-    """Return the tools that are not in `listed`, the names that the server lists to clients without capabilities.
+async def find_gated_tools(
+    open_session: SessionOpener, ungated_names: Collection[str], timeout: float
+) -> tuple[Gated, ...]:
+    """Return the tools that are not among `ungated_names`, which the server lists to clients without capabilities.
 
     `timeout` is in seconds, for each listing. Raises McpError.
     """
-    gated = {name: raw for name, raw in (await _list(open_session, ALL, timeout)).items() if name not in listed}
+    gated = {name: raw for name, raw in (await _list(open_session, ALL, timeout)).items() if name not in ungated_names}
     requires: dict[str, tuple[str, ...]] = {}
-    for capability, declared in SINGLE:
+    for capability, capabilities in SINGLE:
         if len(requires) == len(gated):
             break
-        for name in await _list(open_session, declared, timeout):
+        for name in await _list(open_session, capabilities, timeout):
             if name in gated:
                 requires.setdefault(name, (capability,))
-    return tuple(Gated(raw, requires.get(name, TOGETHER)) for name, raw in gated.items())
+    return tuple(Gated(raw, requires.get(name, REQUIRED_TOGETHER)) for name, raw in gated.items())
 
 
 def name_of(definition: Raw) -> str | None:

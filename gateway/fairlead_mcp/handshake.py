@@ -57,8 +57,8 @@ async def shake_hands(
         )
         pending.add(initialization)
         await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        agreed = discovery.result() if discovery.done() else None
-        return agreed or await initialization
+        negotiated = discovery.result() if discovery.done() else None
+        return negotiated or await initialization
     finally:
         for task in pending:
             task.cancel()
@@ -82,6 +82,6 @@ async def _initialize(stream: Multiplexer, client: Client, deadline: float, capa
         result = read_line(line)
     except RpcError as error:
         raise HandshakeRefused.of(error) from error
-    agreed = read_initialize(result)
+    negotiated = read_initialize(result)
     stream.notify("notifications/initialized")
-    return agreed
+    return negotiated

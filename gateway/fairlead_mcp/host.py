@@ -71,10 +71,10 @@ class ChildHost:
         child = self._children.get(key)
         if child is not None and child.program.spec == spec:
             return child
-        before = child
-        if before is not None:
+        predecessor = child
+        if predecessor is not None:
             self.retire(key)
-        self._children[key] = child = self._start(key, spec, offering, before)
+        self._children[key] = child = self._start(key, spec, offering, predecessor)
         return child
 
     def find(self, key: Hashable) -> Child | None:
@@ -90,8 +90,8 @@ class ChildHost:
         child = self._children.pop(key, None)
         if child is None:
             return
-        before = self._closing.get(key)
-        task = asyncio.get_running_loop().create_task(_close(child, before), name=f"close {child.name}")
+        predecessor = self._closing.get(key)
+        task = asyncio.get_running_loop().create_task(_close(child, predecessor), name=f"close {child.name}")
         self._closing[key] = task
         task.add_done_callback(lambda done: self._closing.pop(key) if self._closing.get(key) is done else None)
 
@@ -108,7 +108,7 @@ class ChildHost:
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await self._launcher.aclose()
 
-    def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None, before: Child | None) -> Child:
+    def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None, predecessor: Child | None) -> Child:
         child: Child
 
         def report_state() -> None:
@@ -123,9 +123,9 @@ class ChildHost:
             str(key),
             spec,
             self._launcher,
-            PrintedLines(self._clock) if before is None else before.program.printed,
+            PrintedLines(self._clock) if predecessor is None else predecessor.program.printed,
             stop_seconds=self._stop_seconds,
-            after=self._closing.get(key),
+            predecessor_stop=self._closing.get(key),
         )
         side = ClientSide(self._client, offering, report_notification)
         child = Child(program, side=side, start_seconds=self._start_seconds, random=self._random, clock=self._clock)
@@ -133,7 +133,7 @@ class ChildHost:
         return child
 
 
-async def _close(child: Child, before: asyncio.Task[None] | None) -> None:
-    if before is not None:
-        await asyncio.gather(before, return_exceptions=True)
+async def _close(child: Child, predecessor: asyncio.Task[None] | None) -> None:
+    if predecessor is not None:
+        await asyncio.gather(predecessor, return_exceptions=True)
     await child.aclose()

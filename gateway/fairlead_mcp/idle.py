@@ -13,16 +13,16 @@ Thing = TypeVar("Thing")
 
 
 class IdleTimes(Generic[Thing]):
-    """Calls `ended` with each thing that was idle for `seconds`, and forgets the thing. Things must be hashable.
+    """Calls `on_expiry` with each thing that was idle for `seconds`, and forgets the thing. Things must be hashable.
 
     Belongs to the event loop in which the first thing becomes idle, until `close`.
     """
 
-    __slots__ = ("_ended", "_loop", "_seconds", "_since", "_timer")
+    __slots__ = ("_loop", "_on_expiry", "_seconds", "_since", "_timer")
 
-    def __init__(self, seconds: float, ended: Callable[[Thing], None]) -> None:
+    def __init__(self, seconds: float, on_expiry: Callable[[Thing], None]) -> None:
         self._seconds = seconds
-        self._ended = ended
+        self._on_expiry = on_expiry
         self._since: dict[Thing, float] = {}
         """When each thing became idle, by the event loop's clock, in order."""
         self._timer: asyncio.TimerHandle | None = None
@@ -36,7 +36,7 @@ class IdleTimes(Generic[Thing]):
         self.mark_used(thing)
         self._since[thing] = loop.time()
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._look)
+            self._timer = loop.call_later(self._seconds, self._expire)
 
     def mark_used(self, thing: Thing) -> None:
         """End the idle time of a thing that is used again or closed."""
@@ -44,18 +44,18 @@ class IdleTimes(Generic[Thing]):
             del self._since[thing]
 
     def longest_idle(self) -> Thing | None:
-        """The thing that has been idle for longest; None if none is idle."""
+        """Return the thing that has been idle for longest; None if none is idle."""
         return next(iter(self._since), None)
 
     def close(self) -> None:
-        """Forget all things without calling `ended`."""
+        """Forget all things without calling `on_expiry`."""
         self._loop = None
         self._since.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _expire(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         now = loop.time()
@@ -63,7 +63,7 @@ class IdleTimes(Generic[Thing]):
             thing, since = next(iter(self._since.items()))
             if since + self._seconds > now:
                 if self._timer is None:
-                    self._timer = loop.call_at(since + self._seconds, self._look)
+                    self._timer = loop.call_at(since + self._seconds, self._expire)
                 return
             del self._since[thing]
-            self._ended(thing)
+            self._on_expiry(thing)

@@ -48,9 +48,9 @@ _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 TEXTS_SKIPPED: Final = 4 * 1024
 """Size of a result in bytes from which checking its texts one by one is cheaper than copying them."""
 _LONG: Final = 64 * 1024
-"""Size in bytes of a result that may not be UTF-8, from which its texts are not decoded either."""
-_MOST_LOOKED_AT: Final = 64
-"""Blocks up to which `_has_texts` checks a long result; with more blocks, decoding the texts is cheap enough."""
+"""Size in bytes from which the texts of a result are not decoded if the result may not be UTF-8."""
+_MAX_CHECKED_BLOCKS: Final = 64
+"""Most blocks that `_has_texts` checks in a long result; with more blocks, decoding the texts is cheap enough."""
 _QUOTE: Final = ord('"')
 _HUGE: Final = 1 << 20
 """Size of a result in bytes from which its values are counted before it is decoded."""
@@ -82,7 +82,7 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def copy_raw(raw: Raw) -> bytes:
-    """The text of a raw value. `bytes(raw)` takes half as much again, and each call needs two."""
+    """Return a raw value as bytes. `bytes(raw)` takes half as long again, and each tool call does this twice."""
     return b"".join((raw,))
 
 
@@ -94,33 +94,34 @@ def read_response(data: bytes) -> Response:
     try:
         response = decode_response(data)
     except UNREADABLE as error:
-        response = _mended_response(data, error)
+        response = _read_mended(data, error)
     if response.result is UNSET and response.error is None:
         raise NotMcp(f"the answer is JSON without result or error: {excerpt(data)}", excerpt=excerpt(data))
     return response
 
 
-def _mended_response(data: bytes, error: Exception) -> Response:
+def _read_mended(data: bytes, error: Exception) -> Response:
     mended = mend(data)
     if mended is not None:
         try:
             return decode_response(mended)
-        except UNREADABLE as still:
-            error = still
+        except UNREADABLE as second_error:
+            error = second_error
     if isinstance(error, msgspec.ValidationError):
         quote = excerpt(data)
         raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
     raise bad_json(data, error) from error
 
 
-def decode_result(raw: bytes | Raw, long: int = _LONG) -> ResultMembers:
+def decode_result(raw: bytes | Raw, long_bytes: int = _LONG) -> ResultMembers:
     """Decode a result, and check the members that the result of a tool call has. Raises one of UNREADABLE; a result
     with more than MAX_RESULT_VALUES values is also UNREADABLE. Raises msgspec.ValidationError for more than MAX_BLOCKS
     blocks of content.
 
-    `long` is the size in bytes from which texts are not decoded: TEXTS_SKIPPED if the result is known to be UTF-8.
+    `long_bytes` is the size in bytes from which texts are not decoded: TEXTS_SKIPPED if the result is known to be
+    UTF-8.
     """
-    if len(raw) < long:
+    if len(raw) < long_bytes:
         return _decode_result(raw)
     if len(raw) > _HUGE:
         _check_size(bytes(raw))
@@ -131,11 +132,11 @@ def decode_result(raw: bytes | Raw, long: int = _LONG) -> ResultMembers:
 
 
 def _has_texts(result: LongResultMembers) -> bool:
-    """Whether the `text` of each text block is a JSON string. False also for more than _MOST_LOOKED_AT blocks."""
+    """Whether the `text` of each text block is a JSON string. False also for more than _MAX_CHECKED_BLOCKS blocks."""
     blocks = result.content
     if blocks is UNSET:
         return True
-    if len(blocks) > _MOST_LOOKED_AT:
+    if len(blocks) > _MAX_CHECKED_BLOCKS:
         return False
     for block in blocks:  # noqa: SIM110 - `all` of a generator takes four times as long
         if isinstance(block, LongTextBlock) and memoryview(block.text)[0] != _QUOTE:

@@ -33,17 +33,17 @@ class ProcessLimits(NamedTuple):
     """Limit on the output in bytes."""
 
 
-async def run_limited(module: str, given: Sequence[bytes], limits: ProcessLimits) -> bytes:
+async def run_limited(module: str, input_parts: Sequence[bytes], limits: ProcessLimits) -> bytes:
     """Run `work` of a module in a new process on the joined bytes, and return its output. Raises WorkFailed.
 
     The process is killed on cancellation.
     """
     # -P: do not import modules from the working directory
-    words = [sys.executable, "-P", "-m", _CHILD, module, str(limits.memory), str(math.ceil(limits.seconds) + 1)]
-    process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    command = [sys.executable, "-P", "-m", _CHILD, module, str(limits.memory), str(math.ceil(limits.seconds) + 1)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
     try:
         async with asyncio.timeout(limits.seconds):
-            answer = await _exchange(process, given, limits.max_answer)
+            answer = await _exchange(process, input_parts, limits.max_answer)
             await process.wait()
     except TimeoutError as error:
         raise WorkFailed(f"takes longer than {limits.seconds:g} s") from error
@@ -58,12 +58,12 @@ async def run_limited(module: str, given: Sequence[bytes], limits: ProcessLimits
     return answer
 
 
-async def _exchange(process: Process, given: Sequence[bytes], max_answer: int) -> bytes:
+async def _exchange(process: Process, input_parts: Sequence[bytes], max_answer: int) -> bytes:
     """Send the input to a process, and return its output. Raises WorkFailed."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # the process exited early; its exit code is checked later
-        for part in given:
+        for part in input_parts:
             process.stdin.write(part)
             await process.stdin.drain()
     process.stdin.close()

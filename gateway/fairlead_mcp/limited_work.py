@@ -29,9 +29,9 @@ def limit(memory: int, seconds: int) -> None:
     os.nice(_NICENESS)
     signal.alarm(seconds)
     # SIGXCPU would write a core file with the data of the input
-    for name, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
+    for name, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         with contextlib.suppress(ValueError, OSError):  # macOS rejects or ignores RLIMIT_AS
-            resource.setrlimit(name, (most, most))
+            resource.setrlimit(name, (value, value))
 
 
 def main() -> None:

@@ -19,19 +19,19 @@ def every_address_socket(port: int) -> socket.socket:
 
     The socket that asyncio would make for `::` refuses IPv4 clients. Raises OSError.
     """
-    both = socket.has_dualstack_ipv6()
-    family, address = (socket.AF_INET6, EVERY_ADDRESS) if both else (socket.AF_INET, EVERY_IPV4_ADDRESS)
+    is_dual_stack = socket.has_dualstack_ipv6()
+    family, address = (socket.AF_INET6, EVERY_ADDRESS) if is_dual_stack else (socket.AF_INET, EVERY_IPV4_ADDRESS)
     # asyncio sets TCP_NODELAY only on sockets with an explicit protocol
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if both:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind((address, port))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_dual_stack:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((address, port))
     except BaseException:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 async def listen(
@@ -54,9 +54,9 @@ async def listen(
     )
     if host != EVERY_ADDRESS:
         return await serve(host, port)
-    made = every_address_socket(port)
+    listener = every_address_socket(port)
     try:
-        return await serve(sock=made)
+        return await serve(sock=listener)
     except BaseException:
-        made.close()
+        listener.close()
         raise

@@ -15,9 +15,9 @@ from fairlead_mcp.errors import HandshakeRefused, McpError, NotMcp, RpcError
 from fairlead_mcp.jsonrpc import CUT
 from fairlead_mcp.surroundings import NETWORK
 
-SHOWN: Final = "[credential]"
-SHORTEST: Final = 4
-"""Least length of a masked value: shorter ones occur in many words."""
+PLACEHOLDER: Final = "[credential]"
+MIN_LENGTH: Final = 4
+"""Least length of a masked value: shorter values occur in many words."""
 LONG_PREFIX: Final = 16
 """Number of characters from which a prefix of a secret value is masked at the end of a text: the text may have been cut
 there.
@@ -57,15 +57,15 @@ class Mask:
     __slots__ = ("_values",)
 
     def __init__(self, credential: Credential | None) -> None:
-        sent = credential or Credential()
-        own = {value for name, value in sent.env.items() if not _is_public(name, value)}
-        values = {*own, sent.token, sent.client_secret, sent.private_key}
-        parts: list[SentCredential] = [sent, *sent.schemes.values()]
+        source = credential or Credential()
+        secret_variables = {value for name, value in source.env.items() if not _is_public(name, value)}
+        values = {*secret_variables, source.token, source.client_secret, source.private_key}
+        parts: list[SentCredential] = [source, *source.schemes.values()]
         for part in parts:
             values |= {*part.headers.values(), *part.query.values(), *part.cookies.values()}
             values |= {value.rpartition(" ")[2] for value in part.headers.values()}
-        values |= {value for arguments in sent.arguments.values() for value in arguments.values()}
-        self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
+        values |= {value for arguments in source.arguments.values() for value in arguments.values()}
+        self._values = sorted((value for value in values if len(value) >= MIN_LENGTH), key=len, reverse=True)
 
     @classmethod
     def of_process(cls, args: Sequence[str], env: Mapping[str, str]) -> Self:
@@ -75,10 +75,10 @@ class Mask:
         values that are public, and passwords in URLs.
         """
         options = [pair for pair in itertools.pairwise(args) if pair[0].startswith("-") and "=" not in pair[0]]
-        named = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
+        pairs = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
         secrets = [
             value
-            for name, value in ((pair[0], pair[1].strip()) for pair in named if len(pair) == 2)
+            for name, value in ((pair[0], pair[1].strip()) for pair in pairs if len(pair) == 2)
             if _SECRET.search(name) and not _is_public(name, value)
         ]
         passwords = [match[1] for word in (*args, *env.values()) if (match := _PASSWORD.match(word))]
@@ -91,11 +91,11 @@ class Mask:
         return cls(Credential(arguments={"": {str(number): value for number, value in enumerate(values)}}))
 
     def with_value(self, value: str) -> Mask:
-        """A mask of the value of one more header too, such as `Bearer` with a token."""
+        """Return a mask that also masks the value of another header, such as `Bearer` with a token."""
         return self.joined(Mask(Credential(headers={"": value})))
 
     def joined(self, other: Mask) -> Mask:
-        """A mask of the values of both."""
+        """Return a mask of the values of both masks."""
         mask = Mask(None)
         mask._values = sorted({*self._values, *other._values}, key=len, reverse=True)
         return mask
@@ -107,10 +107,10 @@ class Mask:
         return f"<Mask of {len(self._values)} values>"
 
     def text(self, text: str) -> str:
-        """Return a text in which the values are replaced by `[credential]`, also where an excerpt has cut one."""
+        """Replace the values in a text by `[credential]`, also a value that an excerpt has cut off."""
         for value in self._values:
             if value in text:
-                text = text.replace(value, SHOWN)
+                text = text.replace(value, PLACEHOLDER)
             text = _without_prefix(text, value)
         return text
 
@@ -130,9 +130,9 @@ class Mask:
 
 
 def _is_public(name: str, value: str) -> bool:
-    """Whether a variable or option has a value that is not secret, and needed to understand failures: a flag, a number
-    of something, the path of a file, also of one with a secret, an address, or a word under a name that does not sound
-    like a secret. So are variables for certificates and proxies, unless they have a password.
+    """Whether the value of a variable or option is not secret, so that it may explain failures: a flag, a number
+    of something, an address, the path of a file (even of a file with a secret), or a word whose name does not sound
+    like a secret. Variables for certificates and proxies are public too, unless they have a password.
     """
     if name.lower() in NETWORK:
         return "@" not in value
@@ -148,17 +148,17 @@ def _without_prefix(text: str, value: str) -> str:
     LONG_PREFIX characters. At the end of a text only LONG_PREFIX characters count, because a shorter prefix may be a
     word.
     """
-    least = min(LONG_PREFIX, max(SHORTEST, len(value) // 2))
+    min_length = min(LONG_PREFIX, max(MIN_LENGTH, len(value) // 2))
     parts = []
-    done = 0
-    at = text.find(value[:least])
+    copied_until = 0
+    at = text.find(value[:min_length])
     while at >= 0:
-        length = least
+        length = min_length
         while length < len(value) and text.startswith(value[length], at + length):
             length += 1
         end = at + length
         if text.startswith(CUT, end) or (end == len(text) and length >= LONG_PREFIX):
-            parts += [text[done:at], SHOWN]
-            done = end
-        at = text.find(value[:least], max(at + 1, done))
-    return "".join((*parts, text[done:])) if parts else text
+            parts += [text[copied_until:at], PLACEHOLDER]
+            copied_until = end
+        at = text.find(value[:min_length], max(at + 1, copied_until))
+    return "".join((*parts, text[copied_until:])) if parts else text

@@ -18,11 +18,11 @@ from msgspec import Raw
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
-_SHOWN: Final = 60
+_QUOTED_CHARACTERS: Final = 60
 """Characters of a member name that a message quotes."""
 
 
-class Ambiguous(ValueError):
+class AmbiguousMembers(ValueError):
     """An object has a member twice, or in two spellings that differ only in case."""
 
 
@@ -59,16 +59,16 @@ class ProtectedNames:
             return None
         for member in members:
             if member not in self.names:
-                meant = self._by_fold.get(_name_for_others(member))
-                if meant is not None:
-                    return misspelling_message(member, meant, where)
+                protected_name = self._by_fold.get(_name_for_others(member))
+                if protected_name is not None:
+                    return misspelling_message(member, protected_name, where)
         return None
 
 
-def misspelling_message(member: str, meant: str, where: str) -> str:
-    """Make the sentence about a member that some parsers read as the member `meant`."""
-    shown = json.dumps(member[:_SHOWN])
-    return f'{where} has {shown}, which some parsers read as "{meant}": write "{meant}", or leave it out'
+def misspelling_message(member: str, name: str, where: str) -> str:
+    """Make the sentence about a member that some parsers read as the member `name`."""
+    quoted = json.dumps(member[:_QUOTED_CHARACTERS])
+    return f'{where} has {quoted}, which some parsers read as "{name}": write "{name}", or leave it out'
 
 
 def has_repeated_member(document: bytes | Raw) -> bool:
@@ -82,26 +82,27 @@ def has_repeated_member(document: bytes | Raw) -> bool:
 def canonical_forms(document: bytes | Raw) -> tuple[str, str]:
     """Return the document in its shortest form, and the same text after `fold`, for comparison regardless of case.
 
-    Raises Ambiguous if an object has a member twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
+    Raises AmbiguousMembers if an object has a member twice or in two spellings, and otherwise one of
+    jsonrpc.UNREADABLE.
     """
-    written = _encode(_decode(document))
-    if _has_repeated_member(document, written):
-        raise Ambiguous("an object has a member twice")
-    text = written.decode()
-    alike = fold(text)
-    if alike != text:
+    reencoded = _encode(_decode(document))
+    if _has_repeated_member(document, reencoded):
+        raise AmbiguousMembers("an object has a member twice")
+    text = reencoded.decode()
+    folded = fold(text)
+    if folded != text:
         # the folded text is JSON too, as folding keeps escapes and punctuation; members that become equal collapse
-        raw = alike.encode()
+        raw = folded.encode()
         if _encode(_decode(raw)) != raw:
-            raise Ambiguous("an object has a member in two spellings that differ only in case")
-    return text, alike
+            raise AmbiguousMembers("an object has a member in two spellings that differ only in case")
+    return text, folded
 
 
-def _has_repeated_member(document: bytes | Raw, written: bytes) -> bool:
-    """Whether any object has a member twice. `written` is the document after decoding and encoding, which drops
+def _has_repeated_member(document: bytes | Raw, reencoded: bytes) -> bool:
+    """Whether any object has a member twice. `reencoded` is the document after decoding and encoding, which drops
     repeated members.
     """
-    if written == document or written == msgspec.json.format(document, indent=-1):
+    if reencoded == document or reencoded == msgspec.json.format(document, indent=-1):
         return False
     # the texts may also differ by escapes or forms of numbers, so the names of each object are counted; the hook and
     # the parsers of numbers are in C, as a hook in Python takes 3 µs per object

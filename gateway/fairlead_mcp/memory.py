@@ -31,17 +31,17 @@ def processes() -> list[ProcessMemory]:
     return [*_from_proc()] if (_PROC / "self" / "stat").exists() else [*_from_ps()]
 
 
-def resident_bytes(roots: Collection[int], living: Collection[ProcessMemory]) -> Mapping[int, int]:
+def resident_bytes(roots: Collection[int], running_processes: Collection[ProcessMemory]) -> Mapping[int, int]:
     """Sum the resident bytes of each root process, its descendants and the other processes of its session.
 
     Roots that have ended are left out.
     """
     children: dict[int, list[ProcessMemory]] = {}
-    for process in living:
+    for process in running_processes:
         children.setdefault(process.parent, []).append(process)
     sizes = {}
     for root in roots:
-        tree = {process.pid: process for process in living if root in (process.pid, process.session)}
+        tree = {process.pid: process for process in running_processes if root in (process.pid, process.session)}
         pending = [*tree]
         while pending:
             for child in children.get(pending.pop(), ()):
@@ -69,10 +69,10 @@ def _from_proc() -> Iterator[ProcessMemory]:
 def _from_ps() -> Iterator[ProcessMemory]:
     command = ("ps", "-axo", "pid=,ppid=,rss=")
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return
-    for line in listed.splitlines():
+    for line in output.splitlines():
         words = line.split()
         if len(words) == 3 and all(word.isdigit() for word in words):
             yield ProcessMemory(int(words[0]), int(words[1]), 0, int(words[2]) * 1024)

@@ -21,13 +21,13 @@ from fairlead_mcp.deep_entries import remove_deep_values
 from fairlead_mcp.surrogates import replace_lone_surrogates
 
 MAX_BYTES: Final = 256 * 1024
-"""Length up to which a message is repaired, which takes up to 40 ms of the event loop."""
+"""Most bytes of a message that is repaired; the repair takes up to 40 ms of the event loop."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 _NOT_A_NUMBER: Final = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity))\b")
-_SHOWN_ID: Final = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?=[,}\r\n]|$)')
-_ID_ALONE: Final = re.compile(rb'\s*"id"\s*:\s*"?(\d{1,18})"?\s*,?\s*')
+_ID_MEMBER: Final = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?=[,}\r\n]|$)')
+_ID_LINE: Final = re.compile(rb'\s*"id"\s*:\s*"?(\d{1,18})"?\s*,?\s*')
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -71,17 +71,17 @@ def messages_of_batch(line: bytes) -> list[bytes] | None:
     return [item for item in items if item.startswith(b"{")] or None
 
 
-def shown_ids(line: bytes) -> Iterator[bytes]:
+def answered_ids(line: bytes) -> Iterator[bytes]:
     """Yield the ids of requests that an invalid line may answer.
 
     Ids are the numeric `id` members of a line that looks like a response, or that is one of the lines of a
     pretty-printed response.
     """
     text = line.replace(b"\x00", b"")  # in UTF-16 an ASCII character has a zero byte beside it
-    if alone := _ID_ALONE.fullmatch(text):
-        yield alone[1]
+    if match := _ID_LINE.fullmatch(text):
+        yield match[1]
     elif b'"result"' in text or b'"error"' in text:
-        for match in _SHOWN_ID.finditer(text):
+        for match in _ID_MEMBER.finditer(text):
             yield match[1]
 
 
@@ -91,7 +91,7 @@ def explain_invalid_answer(line: bytes, error: Exception) -> str:
         return "the answer is encoded as UTF-16, not as UTF-8"
     if match := _NOT_A_NUMBER.search(line):
         return f"the answer has the value {match[1].decode()}, which JSON does not allow"
-    if _ID_ALONE.fullmatch(line):
+    if _ID_LINE.fullmatch(line):
         return "the answer spans several lines; a message has to be one line"
     if isinstance(error, UnicodeDecodeError):
         return "the answer is not UTF-8"
@@ -115,20 +115,20 @@ def _with_error_object(text: bytes) -> bytes | None:
         return None
     if error is None:
         return None
-    given = error if isinstance(error, dict) else {"message": error}
-    code, message = given.get("code"), given.get("message")
+    error_members = error if isinstance(error, dict) else {"message": error}
+    code, message = error_members.get("code"), error_members.get("message")
     integer = code if isinstance(code, int) and not isinstance(code, bool) else _integer_in(code)
     if isinstance(error, dict) and integer is not None and integer == code and isinstance(message, str):
         return None
     text_of_message = message if isinstance(message, str) else "" if message is None else _encode(message).decode()
     if integer is None and code is not None:
         text_of_message = f"{code}: {text_of_message}" if text_of_message else str(code)
-    whole = {
-        **given,
+    repaired = {
+        **error_members,
         "code": -32603 if integer is None else integer,
         "message": text_of_message or "the server gives no reason",
     }
-    return _encode({**members, "error": Raw(_encode(whole))})
+    return _encode({**members, "error": Raw(_encode(repaired))})
 
 
 def _integer_in(code: object) -> int | None:

@@ -60,11 +60,13 @@ class Method(NamedTuple):
     """Whether the method exists for clients of 2026-07-28 and later."""
     idempotent: bool = True
     """Whether a request may be repeated although the server may have received it."""
-    uris: uris.Places = MappingProxyType({})
+    uris: uris.UriPositions = MappingProxyType({})
     """Positions of resource URIs in the method's result."""
 
 
-_OF_TASKS: Final = Method(TargetKind.TASK, "taskId", HeaderRule.CHECKED, TASKS, needs_declaration=True, in_legacy=False)
+_TASK_METHOD: Final = Method(
+    TargetKind.TASK, "taskId", HeaderRule.CHECKED, TASKS, needs_declaration=True, in_legacy=False
+)
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     {
         "tools/call": Method(TargetKind.TOOL, "name", HeaderRule.REQUIRED, idempotent=False, uris=uris.TOOL_RESULT),
@@ -75,9 +77,9 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "skills/get": Method(TargetKind.SKILL, "uri", extension=SKILLS, uris=uris.SKILL_RESULT),
         "resources/directory/read": Method(TargetKind.RESOURCE, "uri", extension=SKILLS, uris=uris.DIRECTORY_RESULT),
         "completion/complete": Method(TargetKind.REFERENCE, "ref"),
-        "tasks/get": _OF_TASKS._replace(uris=uris.TASK),
-        "tasks/update": _OF_TASKS._replace(idempotent=False),
-        "tasks/cancel": _OF_TASKS,
+        "tasks/get": _TASK_METHOD._replace(uris=uris.TASK),
+        "tasks/update": _TASK_METHOD._replace(idempotent=False),
+        "tasks/cancel": _TASK_METHOD,
     }
 )
 """Rows by method name."""
@@ -85,18 +87,18 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
 MCP_NAME_MEMBER: Final[Mapping[str, str]] = MappingProxyType(
     {name: row.member for name, row in METHODS.items() if row.header is HeaderRule.REQUIRED}
 )
-"""Members of params that `Mcp-Name` has to repeat, by method."""
+"""Member of params that `Mcp-Name` has to repeat, by method."""
 NAMED_MEMBER: Final[Mapping[str, str]] = MappingProxyType(
     {name: row.member for name, row in METHODS.items() if row.header is not HeaderRule.NONE}
 )
-"""Members of params that clients may repeat in `Mcp-Name`, by method, required or not."""
+"""Member of params that `Mcp-Name` may repeat, by method; includes MCP_NAME_MEMBER."""
 
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType({"skills/list": SKILLS})
-"""Extensions by list method; the gateway answers these methods from the catalog."""
+"""Extension of each list method; the gateway answers these methods from the catalog."""
 
 
-EXTENDED: Final = frozenset(name for name, row in METHODS.items() if row.extension)
+EXTENSION_METHODS: Final = frozenset(name for name, row in METHODS.items() if row.extension)
 """Methods of extensions that name an object."""
 
 

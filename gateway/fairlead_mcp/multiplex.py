@@ -158,16 +158,16 @@ class Multiplexer:
         return True
 
     def _feed_mended(self, line: bytes, error: Exception) -> bool:
-        """Handle an invalid line: as a batch, repaired, or as a malformed answer to the request whose id it shows."""
+        """Handle an invalid line: as a batch, repaired, or as a malformed answer to the request whose id it has."""
         if (batch := mending.messages_of_batch(line)) is not None:
-            understood = [self.feed(message) for message in batch]
-            return all(understood)
+            results = [self.feed(message) for message in batch]
+            return all(results)
         mended = mending.mend(line)
         if mended is not None:
             with contextlib.suppress(*jsonrpc.UNREADABLE):
                 jsonrpc.decode_message(mended)
                 return self.feed(mended)
-        for ident in mending.shown_ids(line):
+        for ident in mending.answered_ids(line):
             if ident in self._pending:
                 self.fail(ident, jsonrpc.bad_json(line, error))
                 break

@@ -22,12 +22,12 @@ MOST_BYTES: Final = 4 << 20
 """Bytes to read from the end of a log."""
 _HEAD_BYTES: Final = 4096
 """Bytes to read from the beginning of a log, which has the command."""
-_FAILED: Final = re.compile(
+_SCRIPT_FAILURE: Final = re.compile(
     r"^\d+ info run (?P<package>\S+) (?P<script>\w+) (?:\S+ )?\{ code: (?P<code>[1-9]\d*), signal: ", re.MULTILINE
 )
 _ERROR: Final = re.compile(r"^\d+ error (?!code |path |command |signal )(?P<text>\S.*)$", re.MULTILINE)
 _REQUEST: Final = re.compile(r"^\d+ http (?:fetch|cache) .*$", re.MULTILINE)
-_UNREACHED: Final = re.compile(r"^\d+ http fetch GET (?P<url>\S+) attempt \d+ failed with (?P<code>\w+)$")
+_FAILED_FETCH: Final = re.compile(r"^\d+ http fetch GET (?P<url>\S+) attempt \d+ failed with (?P<code>\w+)$")
 """Line about a request without a response. npm repeats it, by default after 10 and 60 s."""
 
 
@@ -41,9 +41,9 @@ def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) 
             text = _read(log, wrapped.package)
         except OSError:
             continue
-        failed = _FAILED.search(text)
-        if failed is not None:
-            script = f"the {failed['script']} script of {failed['package']} failed with code {failed['code']}"
+        failure = _SCRIPT_FAILURE.search(text)
+        if failure is not None:
+            script = f"the {failure['script']} script of {failure['package']} failed with code {failure['code']}"
             return f"npx printed nothing: {script}. npm's log is {log}"
         if error := _ERROR.search(text):
             return f"npx printed nothing; error in npm's log {log}: {error['text']}"
@@ -59,10 +59,10 @@ def unreached_registry(wrapped: Wrapper, environment: Mapping[str, str], began: 
             requests = _REQUEST.findall(_read(log, wrapped.package))
         except OSError:
             continue
-        if requests and (unreached := _UNREACHED.match(requests[-1])):
-            host = urlsplit(unreached["url"]).hostname
+        if requests and (fetch := _FAILED_FETCH.match(requests[-1])):
+            host = urlsplit(fetch["url"]).hostname
             return (
-                f"npx cannot reach {host} ({unreached['code']}) and tries again for more than a minute; if the package "
+                f"npx cannot reach {host} ({fetch['code']}) and tries again for more than a minute; if the package "
                 "is in npm's cache, npm_config_offline=true in env starts it without the network"
             )
     return ""
@@ -72,14 +72,14 @@ def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
     """Return the logs written since `began`, newest first."""
     setting = npm_setting(environment, "npm_config_logs_dir")
     folder = Path(setting) if setting else npm_cache(environment) / "_logs"
-    changed: list[tuple[float, Path]] = []
+    logs: list[tuple[float, Path]] = []
     try:
         for entry in os.scandir(folder):
             if entry.name.endswith("-debug-0.log") and entry.stat().st_mtime >= began:
-                changed.append((entry.stat().st_mtime, Path(entry.path)))
+                logs.append((entry.stat().st_mtime, Path(entry.path)))
     except (OSError, RuntimeError):
         return []
-    return [path for _, path in sorted(changed, reverse=True)[:NPM_LOGS]]
+    return [path for _, path in sorted(logs, reverse=True)[:NPM_LOGS]]
 
 
 def _read(log: Path, package: str) -> str:

@@ -71,7 +71,7 @@ def network_session(
             target,
             headers=access.headers,
             pool=http_pool(target, ssl=trust(endpoint.ca_bundle), resolve=access.resolve, connections=connections),
-            on_notification=_of_message(on_method),
+            on_notification=_message_observer(on_method),
             offering=offering,
             events=lambda: line_channel(network_link(name, events, access, on_method=on_method, offering=offering)),
         )
@@ -123,12 +123,14 @@ def network_link(
         )
     else:
         raise McpError(f"{name} has no network endpoint: it runs as a child process")
-    starts = START_SECONDS if opener.starts_process else OPEN_SECONDS
-    policy = StreamPolicy(modern=False if isinstance(endpoint, EventsEndpoint) else None, open_seconds=starts)
-    return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(on_method)))
+    open_seconds = START_SECONDS if opener.starts_process else OPEN_SECONDS
+    policy = StreamPolicy(modern=False if isinstance(endpoint, EventsEndpoint) else None, open_seconds=open_seconds)
+    return StreamClient(
+        name, opener, policy, side=ClientSide(offering=offering, on_notification=_line_observer(on_method))
+    )
 
 
-def _of_message(on_method: MethodObserver | None) -> Callable[[Message], None] | None:
+def _message_observer(on_method: MethodObserver | None) -> Callable[[Message], None] | None:
     if on_method is None:
         return None
 
@@ -139,7 +141,7 @@ def _of_message(on_method: MethodObserver | None) -> Callable[[Message], None] |
     return report_method
 
 
-def _of_line(on_method: MethodObserver | None) -> Callable[[str, bytes], None] | None:
+def _line_observer(on_method: MethodObserver | None) -> Callable[[str, bytes], None] | None:
     return None if on_method is None else lambda method, line: on_method(method)
 
 

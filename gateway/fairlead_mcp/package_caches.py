@@ -33,18 +33,18 @@ def is_cached(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None 
 
 
 def _npm_has(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) -> bool:
-    here = Path(cwd or os.curdir).absolute()
-    if any(_has_version(folder / "node_modules", wrapped.package) for folder in (here, *here.parents)):
+    folder = Path(cwd or os.curdir).absolute()
+    if any(_has_version(folder / "node_modules", wrapped.package) for folder in (folder, *folder.parents)):
         return True
     if _has_version(_npm_prefix(environment) / "lib" / "node_modules", wrapped.package):
         return True
     digest = hashlib.sha512(wrapped.package.encode()).hexdigest()[:16]
-    installed = npm_cache(environment) / "_npx"
-    if (installed / digest / "node_modules" / ".package-lock.json").is_file():  # npm writes the lock file last
+    npx_folder = npm_cache(environment) / "_npx"
+    if (npx_folder / digest / "node_modules" / ".package-lock.json").is_file():  # npm writes the lock file last
         return True
     return any(
         (modules / ".package-lock.json").is_file() and _has_version(modules, wrapped.package)
-        for modules in islice(installed.glob("*/node_modules"), MOST_ENVIRONMENTS)
+        for modules in islice(npx_folder.glob("*/node_modules"), MOST_ENVIRONMENTS)
     )
 
 
@@ -103,9 +103,9 @@ def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
 def _wheels_of(package: str) -> str:
     """Make the glob pattern of a requested package's unpacked wheels, with the version if the request has one."""
     name, _, rest = package.partition("==" if "==" in package else "@")
-    plain = re.split(r"[\[<>!=~@ ]", name, maxsplit=1)[0]
+    base_name = re.split(r"[\[<>!=~@ ]", name, maxsplit=1)[0]
     version = f"{rest.strip()}-" if rest[:1].isdecimal() else ""
-    return f"wheels-v*/*/{re.sub(r'[-_.]+', '-', plain).lower()}/{version}*"
+    return f"wheels-v*/*/{re.sub(r'[-_.]+', '-', base_name).lower()}/{version}*"
 
 
 def _environments(cache: Path) -> Iterator[Path]:

@@ -46,13 +46,15 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
         return ()
     by_name: dict[str, Parameter] = {}
-    for path, below in _schemas(schema) if isinstance(schema, dict) else ():
-        if KEY not in below:
+    for path, subschema in _schemas(schema) if isinstance(schema, dict) else ():
+        if KEY not in subschema:
             continue
-        parameter = _parameter(path, below)
+        parameter = _parameter(path, subschema)
         other = by_name.setdefault(parameter.header.lower(), parameter)
         if other is not parameter:
-            raise InvalidAnnotation(f"{_dotted(parameter.path)} and {_dotted(other.path)} have the same {KEY}")
+            raise InvalidAnnotation(
+                f"{_dotted_path(parameter.path)} and {_dotted_path(other.path)} have the same {KEY}"
+            )
     return tuple(by_name.values())
 
 
@@ -61,13 +63,13 @@ def _parameter(path: Path | None, schema: Schema) -> Parameter:
     if not path:
         raise InvalidAnnotation(f"{KEY} is at a schema that is not an argument: it may only be below `properties`")
     if not isinstance(header, str) or _TOKEN.fullmatch(header) is None:
-        raise InvalidAnnotation(f"the {KEY} of {_dotted(path)} is not a header name")
+        raise InvalidAnnotation(f"the {KEY} of {_dotted_path(path)} is not a header name")
     if not isinstance(kind, str) or kind not in _TYPES:
-        raise InvalidAnnotation(f"{_dotted(path)} has {KEY} and is neither string nor integer nor boolean")
+        raise InvalidAnnotation(f"{_dotted_path(path)} has {KEY} and is neither string nor integer nor boolean")
     return Parameter(path, header, kind)
 
 
-def _dotted(path: Path) -> str:
+def _dotted_path(path: Path) -> str:
     return ".".join(path)[:80]
 
 
@@ -79,7 +81,7 @@ def _schemas(root: Schema) -> Iterator[tuple[Path | None, Schema]]:
     while pending:
         path, schema = pending.pop()
         yield path, schema
-        for (keyword, *name), below in parts(schema, MODERN):
+        for (keyword, *name), subschema in parts(schema, MODERN):
             if keyword == "items" and name:
                 continue  # a tuple of older drafts, which the SDK ignores too
-            pending.append((None if path is None or keyword != "properties" else (*path, *name), below))
+            pending.append((None if path is None or keyword != "properties" else (*path, *name), subschema))

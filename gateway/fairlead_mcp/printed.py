@@ -51,7 +51,7 @@ class PrintedLines:
     ) -> None:
         self._now = now
         self._wall = wall
-        self._most = most_bytes
+        self._max_bytes = most_bytes
         self._size = 0
         self._lines: deque[PrintedLine] = deque()
         self.number = 0
@@ -72,17 +72,17 @@ class PrintedLines:
         self.number += 1
         self._lines.append(PrintedLine(self.number, self.run, stream, text, self._wall(), self._now()))
         self._size += _cost(text)
-        while self._size > self._most:
+        while self._size > self._max_bytes:
             self._size -= _cost(self._lines.popleft().text)
 
     def drop_repetition(self) -> None:
-        """Drop the output of the second to last run if the last run printed the same, apart from numbers. The line
-        about the end of the last run says so. Otherwise a server that cannot start would fill the buffer with copies.
+        """Drop the output of the second to last run if the last run printed the same, apart from numbers. The last line
+        of that run then says so. Otherwise a server that cannot start would fill the buffer with copies.
         """
-        before, last = self._printed_by(self.run - 1), self._printed_by(self.run)
-        if not last or len(before) != len(last):
+        previous, last = self._output_of(self.run - 1), self._output_of(self.run)
+        if not last or len(previous) != len(last):
             return
-        if any(without_numbers(a.text) != without_numbers(b.text) for a, b in zip(before, last, strict=True)):
+        if any(without_numbers(a.text) != without_numbers(b.text) for a, b in zip(previous, last, strict=True)):
             return
         lines = [line for line in self._lines if line.run != self.run - 1 or line.stream == "run"]
         end = max((index for index, line in enumerate(lines) if line.run == self.run - 1), default=None)
@@ -91,7 +91,7 @@ class PrintedLines:
         self._lines = deque(lines)
         self._size = sum(_cost(line.text) for line in lines)
 
-    def _printed_by(self, run: int) -> list[PrintedLine]:
+    def _output_of(self, run: int) -> list[PrintedLine]:
         return [line for line in self._lines if line.run == run and line.stream != "run"]
 
     def after(self, number: int = 0) -> tuple[PrintedLine, ...]:

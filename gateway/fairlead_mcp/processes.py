@@ -77,7 +77,7 @@ class Stray(NamedTuple):
     """
 
     pid: int
-    started: int
+    start_time: int
 
 
 def descendants(pid: int) -> list[Stray]:
@@ -132,7 +132,7 @@ def signal_group(pgid: int, number: signal.Signals) -> None:
 def kill_all(strays: list[Stray]) -> None:
     """Kill the given processes that still run, but no later processes with the same IDs."""
     for stray in strays:
-        if stray.started and started_at(stray.pid) == stray.started:
+        if stray.start_time and started_at(stray.pid) == stray.start_time:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(stray.pid, signal.SIGKILL)
 
@@ -142,8 +142,8 @@ def reap(pgid: int, strays: list[Stray]) -> bool:
 
     Only for a group whose leader asyncio has reaped already, as asyncio would miss its exit code.
     """
-    left = [_reap_one(target) for target in (-pgid, *(stray.pid for stray in strays))]
-    return not any(left)
+    still_runs = [_reap_one(target) for target in (-pgid, *(stray.pid for stray in strays))]
+    return not any(still_runs)
 
 
 def _reap_one(target: int) -> bool:

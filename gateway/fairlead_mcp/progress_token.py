@@ -47,8 +47,8 @@ def find_token(meta: bytes) -> tuple[int, int]:
         return 0, 0
     if begin == 1 and meta[1 + _LENGTH : -1].isdigit():
         return 1 + _LENGTH, len(meta) - 1  # the token is the only member
-    others = meta.find(_QUOTED) != begin or meta.find(_QUOTED, begin + 1) >= 0
-    if others or meta.find(b"\\") >= 0:  # the name can be written with escapes
+    is_ambiguous = meta.find(_QUOTED) != begin or meta.find(_QUOTED, begin + 1) >= 0
+    if is_ambiguous or meta.find(b"\\") >= 0:  # the name can be written with escapes
         return 0, 0
     begin += _LENGTH
     if meta[begin : begin + 1] == b'"':

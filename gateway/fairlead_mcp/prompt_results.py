@@ -88,18 +88,18 @@ def _mend(method: str, raw: bytes | Raw, decode: Callable[[bytes | Raw], Any]) -
     try:
         members = decode_object(raw)
         _MENDS[method](members)
-        made = encode(members)
-        decode(made)
+        repaired = encode(members)
+        decode(repaired)
     except UNREADABLE as error:
         raise NotMcp(f"the server's answer to {method} violates MCP's schema ({error})") from error
-    return made
+    return repaired
 
 
 def _mend_prompt(members: RawObject) -> None:
     if bytes(members.get("description", b'"'))[:1] != b'"':
         del members["description"]
-    given = members.get("messages", Raw(b"[]"))
-    messages = [made for item in _items(given) for made in _messages(item)]
+    value = members.get("messages", Raw(b"[]"))
+    messages = [repaired for item in _items(value) for repaired in _messages(item)]
     members["messages"] = Raw(encode(messages))
 
 
@@ -108,22 +108,22 @@ def _messages(item: Raw) -> list[RawObject]:
     first = bytes(item)[:1]
     message = decode_object(item) if first == b"{" else {"content": item}
     role = message.get("role")
-    speaker = role if role is not None and bytes(role) in (b'"user"', b'"assistant"') else Raw(b'"user"')
+    valid_role = role if role is not None and bytes(role) in (b'"user"', b'"assistant"') else Raw(b'"user"')
     blocks = [tool_results.mend_block(part) for part in _items(message.get("content", item))]
-    return [{**message, "role": speaker, "content": Raw(block)} for block in blocks if block is not None]
+    return [{**message, "role": valid_role, "content": Raw(block)} for block in blocks if block is not None]
 
 
 def _mend_resource(members: RawObject) -> None:
-    given = members.get("contents", Raw(b"null"))
-    members["contents"] = Raw(encode([tool_results.mend_contents(item) for item in _items(given)]))
+    value = members.get("contents", Raw(b"null"))
+    members["contents"] = Raw(encode([tool_results.mend_contents(item) for item in _items(value)]))
     for name, decode in _decode_hint.items():
         if name in members and not tool_results.is_valid(decode, members[name]):
             del members[name]
 
 
 def _mend_completion(members: RawObject) -> None:
-    given = members.get("completion", Raw(b"null"))
-    completion = decode_object(given) if bytes(given)[:1] == b"{" else {"values": given}
+    value = members.get("completion", Raw(b"null"))
+    completion = decode_object(value) if bytes(value)[:1] == b"{" else {"values": value}
     values = [bytes(item) for item in _items(completion.get("values", Raw(b"null")))]
     texts = [_decode(item) if item[:1] == b'"' else item.decode() for item in values if item != b"null"]
     completion["values"] = Raw(encode(texts[:MOST_VALUES]))

@@ -52,7 +52,7 @@ class _Lists(msgspec.Struct):
     response: Raw = Raw()
 
 
-_HOLDS_ARGUMENTS: Final = frozenset({"input", "response"})
+_ARGUMENT_MEMBERS: Final = frozenset({"input", "response"})
 """Members that below the top level contain items if they are a list, but a tool's arguments or result if they are
 an object."""
 _NAMES: Final = _Lists.__struct_fields__
@@ -66,14 +66,14 @@ def is_long(document: bytes) -> bool:
     return size > LONG_BYTES or (size > LONG_COMMAS and document.count(b",") > LONG_COMMAS)
 
 
-def explain_excess(document: bytes, values: int = MAX_VALUES) -> str | None:
+def explain_excess(document: bytes, max_values: int = MAX_VALUES) -> str | None:
     """Explain why a document exceeds the limits, such as `more than 200,000 values`; None if it does not.
 
     Only documents that are `is_long` can exceed the limits.
     """
-    dear = explain_cost(document, values) if len(document) > values else None
-    if dear is not None:
-        return dear
+    excess = explain_cost(document, max_values) if len(document) > max_values else None
+    if excess is not None:
+        return excess
     return f"more than {MAX_ITEMS:,} messages, parts and calls" if too_many_items(document) else None
 
 
@@ -88,18 +88,18 @@ def too_many_items(document: bytes) -> bool:
     total = 0
     level: list[bytes | Raw] = [document]
     for depth in range(_LEVELS):
-        below: list[bytes | Raw] = []
+        items_below: list[bytes | Raw] = []
         objects: list[bytes | Raw] = []
         for text in level:
             for name, member in _members(text):
                 items = _items(member)
-                if not items and (not depth or name not in _HOLDS_ARGUMENTS):
+                if not items and (not depth or name not in _ARGUMENT_MEMBERS):
                     objects.append(member)
-                below += items
-                if total + len(below) > MAX_ITEMS:
+                items_below += items
+                if total + len(items_below) > MAX_ITEMS:
                     return True
-        total += len(below)
-        level = [item for item in (*below, *objects) if bytes(memoryview(item)[:1]) == b"{"]
+        total += len(items_below)
+        level = [item for item in (*items_below, *objects) if bytes(memoryview(item)[:1]) == b"{"]
     return False
 
 

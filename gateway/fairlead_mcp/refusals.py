@@ -69,41 +69,41 @@ def is_same_failure(text: str, other: str) -> bool:
     return without_numbers(text) == without_numbers(other)
 
 
-def without_advice(words: str) -> str:
-    """Remove what follows the cause in errors with advice: what the package `mcp` says to the authors of a server for
-    its version 1, and the versions of a package that uv goes through for an older Python.
+def without_advice(output: str) -> str:
+    """Remove advice after the cause of an error: the advice of the package `mcp` to the authors of a server for
+    version 1 of `mcp`, and uv's list of the versions of a package that need a newer Python.
     """
-    if lowest := _LOWEST_PYTHON.search(words):
-        return words[: lowest.end()]
-    return words.partition(_MIGRATION)[0] if _OLDER_MCP.search(words) else words
+    if lowest := _LOWEST_PYTHON.search(output):
+        return output[: lowest.end()]
+    return output.partition(_MIGRATION)[0] if _OLDER_MCP.search(output) else output
 
 
-def is_permanent(words: str) -> bool:
+def is_permanent(output: str) -> bool:
     """Whether a start that failed with this output of uv, npx or the program would fail again.
 
     Failures of networks, quotas, locks and services that are still starting are not permanent.
     """
-    return _PERMANENT.search(words) is not None or _OLDER_MCP.search(words) is not None
+    return _PERMANENT.search(output) is not None or _OLDER_MCP.search(output) is not None
 
 
-def advise(words: str) -> str:
+def advise(output: str) -> str:
     """Append advice to the last output of a program, if the failure is a frequent one."""
-    advice = _advice_for(words)
-    return words if advice is None else f"{words.rstrip('.:, ')}; {advice}"
+    advice = _advice_for(output)
+    return output if advice is None else f"{output.rstrip('.:, ')}; {advice}"
 
 
-def _advice_for(words: str) -> str | None:
-    if _OLDER_MCP.search(words):
+def _advice_for(output: str) -> str | None:
+    if _OLDER_MCP.search(output):
         return (
             "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name; "
             "elsewhere, install 'mcp<2' for it"
         )
-    if lowest := _LOWEST_PYTHON.search(words):
+    if lowest := _LOWEST_PYTHON.search(output):
         return f"with uvx, put --python {lowest[1]} in front of the server's name"
-    if _MISSING_BUILTIN.search(words):
+    if _MISSING_BUILTIN.search(output):
         return "the server needs a newer Node.js than the one in its PATH"
-    if _UNREACHED_PYPI.search(words):
+    if _UNREACHED_PYPI.search(output):
         return "where its package is in uv's cache, UV_OFFLINE=true in env starts it without the network"
-    if _UNREACHED_PYTHON.search(words):
+    if _UNREACHED_PYTHON.search(output):
         return "uv cannot download this Python: check the network, or install it yourself"
     return None

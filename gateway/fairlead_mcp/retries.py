@@ -44,9 +44,9 @@ def next_delay(
     if attempt > retries or not worth_retrying(error, idempotent=idempotent):
         return None
     wait = delay(attempt, random)
-    after = error.retry_after_s if isinstance(error, HttpRefused) else None
-    if after is not None:
-        if after > MAX_RETRY_AFTER_SECONDS:
+    server_wait = error.retry_after_s if isinstance(error, HttpRefused) else None
+    if server_wait is not None:
+        if server_wait > MAX_RETRY_AFTER_SECONDS:
             return None
-        wait = max(wait, after)
+        wait = max(wait, server_wait)
     return wait if wait < left else None

@@ -34,16 +34,18 @@ SINGLES: Final = frozenset(
 """Keywords whose value is one schema."""
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 """Keywords whose schemas apply only where a reference names them."""
-_NAMED: Final = MAPS | DEFINITIONS | {"dependencies"}
-HELD: Final = MAPS | LISTS | SINGLES
-"""Keywords whose subschemas apply to the value or to a part of it."""
-MODERN: Final = HELD | DEFINITIONS | {"contentSchema"}
+_SCHEMAS_BY_NAME: Final = MAPS | DEFINITIONS | {"dependencies"}
+APPLICATORS: Final = MAPS | LISTS | SINGLES
+"""Keywords whose subschemas apply to the value or to a part of it (applicators)."""
+MODERN: Final = APPLICATORS | DEFINITIONS | {"contentSchema"}
 """Keywords of draft 2020-12, and `definitions`, that contain schemas."""
 KEYWORDS: Final = MODERN | {"additionalItems", "dependencies"}
 """Keywords of any draft that contain schemas."""
-HERE: Final = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
+IN_PLACE_APPLICATORS: Final = frozenset(
+    {"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}
+)
 """Keywords whose subschemas apply to the value itself."""
-BELOW: Final = frozenset(
+CHILD_APPLICATORS: Final = frozenset(
     {
         "additionalProperties",
         "unevaluatedProperties",
@@ -77,7 +79,7 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
     for keyword, value in schema.items():
         if keyword not in keywords:
             continue
-        if isinstance(value, dict) and keyword in _NAMED:
+        if isinstance(value, dict) and keyword in _SCHEMAS_BY_NAME:
             for name, part in value.items():
                 if isinstance(part, dict):
                     yield (keyword, name), part
@@ -89,9 +91,9 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
                     yield (keyword, str(index)), part
 
 
-def pointer(*way: str) -> str:
+def pointer(*steps: str) -> str:
     """Make the JSON Pointer of a path (RFC 6901, section 3)."""
-    return "".join(f"/{escape_step(step)}" for step in way)
+    return "".join(f"/{escape_step(step)}" for step in steps)
 
 
 def escape_step(step: str) -> str:
@@ -101,9 +103,9 @@ def escape_step(step: str) -> str:
 
 def all_schemas(root: Schema) -> Iterator[Schema]:
     """Yield a schema and all schemas within it once, including definitions and targets of references."""
-    todo, seen = [root], {id(root)}
-    while todo:
-        schema = todo.pop()
+    pending, seen = [root], {id(root)}
+    while pending:
+        schema = pending.pop()
         yield schema
         schemas = [part for _, part in parts(schema)]
         for keyword in REFERENCES:
@@ -114,7 +116,7 @@ def all_schemas(root: Schema) -> Iterator[Schema]:
         for part in schemas:
             if id(part) not in seen:
                 seen.add(id(part))
-                todo.append(part)
+                pending.append(part)
 
 
 def anchors(schema: Schema) -> Iterator[str]:
@@ -143,15 +145,15 @@ class References:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._named: dict[str, list[Schema]] = {}
-        self._embedded = False
+        self._schemas_by_name: dict[str, list[Schema]] = {}
+        self._has_embedded_schemas = False
         for schema in all_schemas(root):
             for name in anchors(schema):
-                self._named.setdefault(f"#{name}", []).append(schema)
+                self._schemas_by_name.setdefault(f"#{name}", []).append(schema)
             ident = _identifier(schema, root)
             if ident is not None:
-                self._embedded = self._embedded or schema is not root
-                self._named.setdefault(ident, []).append(schema)
+                self._has_embedded_schemas = self._has_embedded_schemas or schema is not root
+                self._schemas_by_name.setdefault(ident, []).append(schema)
 
     def targets(self, schema: Schema) -> list[Schema]:
         """Return the targets of a schema's references; a dynamic reference may have several."""
@@ -166,7 +168,7 @@ class References:
         if target.startswith(_META_SCHEMAS):
             return []  # the validator has the meta-schemas, whose cost is linear in the value
         base, _, fragment = target.partition("#")
-        if self._embedded and not base:
+        if self._has_embedded_schemas and not base:
             raise UnresolvedReference(target)  # may be relative to an embedded identifier; rare, so not supported
         if fragment and not fragment.startswith("/"):
             return self._resolve("#" + fragment)
@@ -175,15 +177,15 @@ class References:
 
     def _resolve(self, name: str) -> list[Schema]:
         try:
-            return self._named[name]
+            return self._schemas_by_name[name]
         except KeyError:
             raise UnresolvedReference(name) from None
 
 
 def _identifier(schema: Schema, root: Schema) -> str | None:
     """Return the identifier of a schema (`$id`, in draft 4 `id`), without fragment."""
-    old = isinstance(root.get("$schema"), str) and "draft-04" in root["$schema"]
-    ident = schema.get("id" if old else "$id")
+    is_draft_4 = isinstance(root.get("$schema"), str) and "draft-04" in root["$schema"]
+    ident = schema.get("id" if is_draft_4 else "$id")
     return ident.partition("#")[0] or None if isinstance(ident, str) else None
 
 

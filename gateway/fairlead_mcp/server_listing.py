@@ -33,7 +33,7 @@ _CAPABILITIES_OF: Final = {
     "resourceTemplates": ("resources", "completions"),
     "prompts": ("prompts", "completions"),
 }
-_OF_OTHER_LISTS: Final = frozenset({*_CAPABILITY.values(), "completions", "extensions", "experimental"})
+_LIST_CAPABILITIES: Final = frozenset({*_CAPABILITY.values(), "completions", "extensions", "experimental"})
 """Capabilities that a listing of tools alone does not need."""
 
 
@@ -78,28 +78,28 @@ class RawListing(msgspec.Struct, frozen=True):
         """Bytes of all definitions."""
         return sum(memoryview(raw).nbytes for items in self._lists for raw in items)
 
-    def with_shared(self, shared: Collection[str]) -> RawListing:
-        """The listing of the tools, and of what `shared` names: `resources`, `resourceTemplates`, `prompts`, `skills`
-        and `instructions`. These lists often differ from user to user, such as the titles of their files.
+    def with_shared(self, shared_kinds: Collection[str]) -> RawListing:
+        """The listing of the tools, and of what `shared_kinds` names: `resources`, `resourceTemplates`, `prompts`,
+        `skills` and `instructions`. These lists often differ from user to user, such as the titles of their files.
         """
         try:
-            declared = jsonrpc.decode_object(self.capabilities)
+            declared_members = jsonrpc.decode_object(self.capabilities)
         except jsonrpc.UNREADABLE:
-            declared = {}
-        left_out = _OF_OTHER_LISTS.difference(*(_CAPABILITIES_OF.get(kind, ()) for kind in shared))
-        members = {name: value for name, value in declared.items() if name not in left_out}
-        wanted = {methods.TASKS, methods.SKILLS} if "skills" in shared else {methods.TASKS}
+            declared_members = {}
+        left_out = _LIST_CAPABILITIES.difference(*(_CAPABILITIES_OF.get(kind, ()) for kind in shared_kinds))
+        members = {name: value for name, value in declared_members.items() if name not in left_out}
+        extension_names = {methods.TASKS, methods.SKILLS} if "skills" in shared_kinds else {methods.TASKS}
         extensions = capabilities.extension_settings(self.capabilities)
-        if settings := {name: extensions[name] for name in sorted(wanted) if name in extensions}:
+        if settings := {name: extensions[name] for name in sorted(extension_names) if name in extensions}:
             members["extensions"] = Raw(jsonrpc.encode(settings))
         return msgspec.structs.replace(
             self,
             capabilities=Raw(jsonrpc.encode(members)),
-            instructions=self.instructions if "instructions" in shared else None,
-            resources=self.resources if "resources" in shared else (),
-            resource_templates=self.resource_templates if "resourceTemplates" in shared else (),
-            prompts=self.prompts if "prompts" in shared else (),
-            skills=self.skills if "skills" in shared else (),
+            instructions=self.instructions if "instructions" in shared_kinds else None,
+            resources=self.resources if "resources" in shared_kinds else (),
+            resource_templates=self.resource_templates if "resourceTemplates" in shared_kinds else (),
+            prompts=self.prompts if "prompts" in shared_kinds else (),
+            skills=self.skills if "skills" in shared_kinds else (),
         )
 
     @property
@@ -136,27 +136,27 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     return await _read(session, timeout, _SHAREABLE.values(), str)
 
 
-async def read_shared(session: McpSession, shared: Collection[str], timeout: float = LIST_SECONDS) -> RawListing:
-    """Read every page of `tools/list` and of the lists that `shared` names, and nothing else
+async def read_shared(session: McpSession, shared_kinds: Collection[str], timeout: float = LIST_SECONDS) -> RawListing:
+    """Read every page of `tools/list` and of the lists that `shared_kinds` names, and nothing else
     (`RawListing.with_shared`). The notes about failed lists quote no words of the server, which may speak of the user
     whose token the session has. Raises McpError.
     """
-    wanted = [method for kind, method in _SHAREABLE.items() if kind in shared]
-    listing = await _read(session, timeout, wanted, lambda error: error.reason)
-    return listing.with_shared(shared)
+    methods_to_read = [method for kind, method in _SHAREABLE.items() if kind in shared_kinds]
+    listing = await _read(session, timeout, methods_to_read, lambda error: error.reason)
+    return listing.with_shared(shared_kinds)
 
 
 async def _read(
-    session: McpSession, timeout: float, wanted: Collection[str], describe: Callable[[McpError], str]
+    session: McpSession, timeout: float, methods_to_read: Collection[str], describe: Callable[[McpError], str]
 ) -> RawListing:
-    """The tools, and the `wanted` lists; `describe` makes the notes about failed ones. Raises McpError."""
+    """The tools, and the `methods_to_read` lists; `describe` makes the notes about failed ones. Raises McpError."""
     notes: list[str] = []
     listing = await _list_tools(session, timeout)
     optional_timeout = min(timeout / 4, OPTIONAL_SECONDS)
     lists: dict[str, tuple[Raw, ...]] = {}
-    for method in wanted:
-        offered = session.offers(_CAPABILITY[method]) if method in _CAPABILITY else _has_skills(session)
-        if offered:
+    for method in methods_to_read:
+        is_offered = session.offers(_CAPABILITY[method]) if method in _CAPABILITY else _has_skills(session)
+        if is_offered:
             lists[method] = await _list_optional(session, method, notes, optional_timeout, describe)
     return msgspec.structs.replace(
         listing,

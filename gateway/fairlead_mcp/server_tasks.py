@@ -36,12 +36,12 @@ class Task(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
-class _Typed(msgspec.Struct):
+class _ResultTypeMember(msgspec.Struct):
     result_type: str = msgspec.field(name="resultType", default="")
 
 
 _decode = msgspec.json.Decoder(Task).decode
-_decode_answer = msgspec.json.Decoder(_Typed).decode
+_decode_answer = msgspec.json.Decoder(_ResultTypeMember).decode
 
 
 def read(result: bytes | Raw) -> Task:
@@ -52,7 +52,7 @@ def read(result: bytes | Raw) -> Task:
         raise NotMcp(f"the server sent a malformed task ({error})") from error
 
 
-def is_first_answer(result: bytes | Raw) -> bool:
+def creates_task(result: bytes | Raw) -> bool:
     """Whether a result of `tools/call` says that the server created a task."""
     try:
         return b'"task"' in bytes(result) and _decode_answer(result).result_type == RESULT_TYPE

@@ -63,7 +63,9 @@ class Channel(Protocol):
 
     async def connect(self, deadline: float) -> Negotiated: ...
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw: ...
+    async def request(
+        self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = ""
+    ) -> Raw: ...
 
     async def listen(self, deadline: float) -> None: ...
 
@@ -166,10 +168,10 @@ class McpSession:
     @property
     def negotiated(self) -> Negotiated:
         """Result of the handshake. Raises RuntimeError before `connect`."""
-        agreed = self.channel.negotiated
-        if agreed is None:
+        negotiated = self.channel.negotiated
+        if negotiated is None:
             raise RuntimeError("the session is not connected")
-        return agreed
+        return negotiated
 
     @property
     def era(self) -> Era:
@@ -206,26 +208,26 @@ class McpSession:
         return self.negotiated.offers(feature)
 
     async def request(
-        self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS, declares: str = ""
+        self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS, extension: str = ""
     ) -> Raw:
         """Send one request and return its raw result. `params` is raw JSON without the `_meta` of the modern era, which
         is added.
 
-        `declares` is an extension to declare to a modern server in addition to the client's capabilities.
+        `extension` is an extension to declare to a modern server in addition to the client's capabilities.
         """
-        return await self.channel.request(method, params, deadline=self._clock() + timeout, declares=declares)
+        return await self.channel.request(method, params, deadline=self._clock() + timeout, extension=extension)
 
     async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, object] | bytes | Raw | None = None,
         timeout: float = CALL_SECONDS,
-        declares: str = "",
+        extension: str = "",
     ) -> Raw:
-        """Send `tools/call` and return its raw result, which may have `isError`; `request` documents `declares`."""
+        """Send `tools/call` and return its raw result, which may have `isError`; `request` documents `extension`."""
         raw = arguments if isinstance(arguments, bytes | Raw) else jsonrpc.encode(arguments or {})
         params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
-        return await self.request("tools/call", params, timeout=timeout, declares=declares)
+        return await self.request("tools/call", params, timeout=timeout, extension=extension)
 
     async def listen(self, timeout: float = CONNECT_SECONDS) -> None:
         """Subscribe `on_notification` to changes of the server's lists; `timeout` limits only the connecting.
@@ -240,11 +242,11 @@ class McpSession:
         *,
         timeout: float = LIST_SECONDS,
         bounds: ListingBounds | None = None,
-        page_read: Callable[[Raw], None] | None = None,
+        on_page: Callable[[Raw], None] | None = None,
     ) -> list[Raw]:
         """Read all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
 
-        Each item is a view of its page: copy items that are kept for long. `page_read` is called with each whole page,
+        Each item is a view of its page: copy items that are kept for long. `on_page` is called with each whole page,
         for members other than the items. Raises BadListing beyond the bounds.
         """
         deadline = self._clock() + timeout
@@ -259,8 +261,8 @@ class McpSession:
                     raise
                 break
             cursor = listing.add(page)
-            if page_read is not None:
-                page_read(page)
+            if on_page is not None:
+                on_page(page)
             if cursor is None:
                 break
             params = b'{"cursor":%b}' % jsonrpc.encode(cursor)
@@ -340,21 +342,21 @@ class Listing:
         """Whether an earlier page had the same items; False for a page without items."""
         if not items:
             return False
-        hashed = hashlib.sha256()
+        hasher = hashlib.sha256()
         for item in items:
-            hashed.update(item)
-            hashed.update(b"\n")
-        digest = hashed.digest()
+            hasher.update(item)
+            hasher.update(b"\n")
+        digest = hasher.digest()
         if digest in self._digests:
             return True
         self._digests.add(digest)
         return False
 
-    def _end(self, what: str) -> None:
-        self._remark(f"{what}: the list ends with the items read so far")
+    def _end(self, finding: str) -> None:
+        self._remark(f"{finding}: the list ends with the items read so far")
 
-    def _remark(self, what: str) -> None:
-        remark = f"{self._method} {what}"
+    def _remark(self, finding: str) -> None:
+        remark = f"{self._method} {finding}"
         if remark not in self.remarks:
             self.remarks.append(remark)
 
@@ -378,10 +380,10 @@ class Listing:
         try:
             return _decode_items(_NULL if raw is None else raw)
         except msgspec.ValidationError:
-            shown = "absent" if raw is None else bytes(raw).translate(None, b" \t\r\n").decode()
-            if shown not in ("absent", "null", "{}"):
+            value = "absent" if raw is None else bytes(raw).translate(None, b" \t\r\n").decode()
+            if value not in ("absent", "null", "{}"):
                 raise
-        self._remark(f"has {self._member} {shown}: it counts as an empty list")
+        self._remark(f"has {self._member} {value}: it counts as an empty list")
         return []
 
     def _cursor(self, raw: Raw) -> str | None:

@@ -58,7 +58,7 @@ class _Content(msgspec.Struct):
     blob: str | UnsetType = UNSET
 
 
-class _Read(msgspec.Struct):
+class _SkillFileResult(msgspec.Struct):
     contents: list[_Content]
 
 
@@ -68,7 +68,7 @@ class _Settings(msgspec.Struct, rename="camel"):
 
 read: Final = msgspec.json.Decoder(Skill).decode
 """Decode an entry. Raises one of jsonrpc.UNREADABLE."""
-_decode_read: Final = msgspec.json.Decoder(_Read).decode
+_decode_read: Final = msgspec.json.Decoder(_SkillFileResult).decode
 _decode_settings: Final = msgspec.json.Decoder(_Settings).decode
 _decode: Final = msgspec.json.Decoder().decode
 

@@ -14,8 +14,8 @@ from fairlead_mcp.sse_event import SseEvent
 
 MAX_EVENT: Final = 16 << 20
 _DATA: Final = b"data: "
-_NAMED: Final = b"event: message\ndata: "
-_NAMED_CRLF: Final = b"event: message\r\ndata: "
+_MESSAGE_EVENT: Final = b"event: message\ndata: "
+_MESSAGE_EVENT_CRLF: Final = b"event: message\r\ndata: "
 _BLANK_CRLF: Final = b"\r\n\r\n"
 _LF: Final = 10
 _CR: Final = 13
@@ -25,12 +25,12 @@ def only_message(stream: bytes) -> bytes | None:
     """Return the data of a stream that is exactly one event in the most frequent form: one line of data, without id,
     unnamed or named `message`. None for other streams, which need an EventParser.
     """
-    if stream.startswith(_NAMED):
-        start = len(_NAMED)
+    if stream.startswith(_MESSAGE_EVENT):
+        start = len(_MESSAGE_EVENT)
     elif stream.startswith(_DATA):
         start = len(_DATA)
-    elif stream.startswith(_NAMED_CRLF):
-        start = len(_NAMED_CRLF)
+    elif stream.startswith(_MESSAGE_EVENT_CRLF):
+        start = len(_MESSAGE_EVENT_CRLF)
     else:
         return None
     end = len(stream) - 2
@@ -40,7 +40,7 @@ def only_message(stream: bytes) -> bytes | None:
         end -= 2
         if end < start or stream[end:] != _BLANK_CRLF:
             return None
-    elif start == len(_NAMED_CRLF):
+    elif start == len(_MESSAGE_EVENT_CRLF):
         return None  # mixed line ends
     data = stream[start:end]
     # integers, as `in` with bytes raises and drops a TypeError first and is ten times slower

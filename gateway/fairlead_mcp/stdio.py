@@ -36,7 +36,7 @@ MUTE_SECONDS: Final = 1.0
 """How long a process may live on after it closed its output."""
 
 
-_INSTALLS: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
+_NPM_COMMAND: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
 """Matches a command, or a line of a shell, that runs npm or npx."""
 _CONSENT: Final = "npm_config_yes"
 _LOGS: Final = "npm_config_logs_max"
@@ -74,30 +74,30 @@ class ChildSpec(msgspec.Struct, frozen=True):
     ) -> ChildSpec:
         return cls(command, tuple(args), tuple(sorted((env or {}).items())), cwd)
 
-    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Make the environment of the process from the environment of Fairlead (`ours`)."""
-        inherited = {name: ours[name] for name in INHERITED if name in ours}
+    def environment(self, own_environment: Mapping[str, str]) -> dict[str, str]:
+        """Make the environment of the process from the environment of Fairlead (`own_environment`)."""
+        variables = {name: own_environment[name] for name in INHERITED if name in own_environment}
         if self._installs and not any(name.lower() == _CONSENT for name, _ in self.env):
             # npx would ask before it installs a package, and read MCP's messages as the answer; the option --no still
             # forbids to install
-            inherited[_CONSENT] = "true"
+            variables[_CONSENT] = "true"
         if self._installs and not any(name.lower() == _LOGS for name, _ in self.env):
-            inherited[_LOGS] = str(NPM_LOGS)
-        return inherited | dict(self.env)
+            variables[_LOGS] = str(NPM_LOGS)
+        return variables | dict(self.env)
 
     @property
     def _installs(self) -> bool:
-        return any(_INSTALLS.search(word) for word in (self.command, *self.args))
+        return any(_NPM_COMMAND.search(word) for word in (self.command, *self.args))
 
 
 class ProcessObserver(Protocol):
-    """Callbacks of a process to its owner. `on_exit` is the last call, with a description of the end."""
+    """Callbacks of a process to its owner. `on_exit` is the last call; `ending` is like `exited with code 1`."""
 
     def on_line(self, line: bytes) -> None: ...
 
     def on_stderr(self, line: str) -> None: ...
 
-    def on_step(self, what: str) -> None:
+    def on_step(self, step: str) -> None:
         """Preparation before the program starts, such as `fetching x with npx`; empty when it is done."""
         ...
 
@@ -105,7 +105,7 @@ class ProcessObserver(Protocol):
         """The process violated the protocol; its owner should stop it."""
         ...
 
-    def on_exit(self, how: str) -> None: ...
+    def on_exit(self, ending: str) -> None: ...
 
 
 class Process(Protocol):
@@ -158,16 +158,16 @@ class LineBuffer:
             line = b"".join([*self._pieces, piece]).strip()
             self._pieces.clear()
             self._size = 0
-            self._bound(len(line))
+            self._check_size(len(line))
             if line:
                 lines.append(line)
         if rest:
             self._size += len(rest)
-            self._bound(self._size)
+            self._check_size(self._size)
             self._pieces.append(rest)
         return lines
 
-    def _bound(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         if size > self.limit:
             self._pieces.clear()
             raise TooLarge(f"the server's process wrote a line of more than {self.limit} bytes")
@@ -200,8 +200,8 @@ class LogBuffer:
         return line
 
     def _cut(self, line: bytes) -> bytes:
-        shown = line.rstrip().rpartition(b"\r")[2]  # a progress bar overwrites its line: its last state counts
-        return shown[: self.limit]
+        visible = line.rstrip().rpartition(b"\r")[2]  # a progress bar overwrites its line: its last state counts
+        return visible[: self.limit]
 
 
 class SubprocessLauncher:
@@ -319,9 +319,9 @@ class _Streams(asyncio.SubprocessProtocol):
     def _report_end(self) -> None:
         if not self._end_reported:
             self._end_reported = True
-            words = self._log.rest()
-            if words:
-                self._events.on_stderr(printable(words))
+            last_text = self._log.rest()
+            if last_text:
+                self._events.on_stderr(printable(last_text))
             code = self.transport.get_returncode() if self.transport is not None else None
             self._events.on_exit(describe_exit(code))
 

@@ -53,8 +53,8 @@ LAST_DELAY: Final = 5.0
 """Longest delay in seconds before a retry; short, because connecting is cheap and a caller may be waiting."""
 FAILED_AFTER: Final = 3
 """Consecutive failures after which the state is FAILED; retries go on."""
-REFUSED_SECONDS: Final = 600.0
-"""Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
+PERMANENT_FAILURE_SECONDS: Final = 600.0
+"""Delay before the retry after a permanent failure, which somebody has to fix."""
 REPLACE_SECONDS: Final = 12.0
 """Longest time for which a stream whose peer is about to end takes requests while another stream is opened. A pod gives
 its last requests 30 s, of which up to 10 pass before the check notices its end.
@@ -144,9 +144,9 @@ class StreamClient:
         """Wait until the server takes requests. Raises McpError: Timeout at the deadline, or the reason why the stream
         cannot be opened now.
         """
-        agreed = (await self._wait_connected(deadline)).negotiated
-        assert agreed is not None
-        return agreed
+        negotiated = (await self._wait_connected(deadline)).negotiated
+        assert negotiated is not None
+        return negotiated
 
     async def request(
         self,
@@ -179,13 +179,13 @@ class StreamClient:
         connection = None
         try:
             connection = await self._wait_connected(deadline)
-            agreed = connection.negotiated
-            assert agreed is not None
-            if agreed.era is Era.MODERN:
-                params = modern_params(listen_params(agreed.announced_lists), self.side.client)
+            negotiated = connection.negotiated
+            assert negotiated is not None
+            if negotiated.era is Era.MODERN:
+                params = modern_params(listen_params(negotiated.announced_lists), self.side.client)
                 read_line(await connection.stream.request("subscriptions/listen", params, deadline=NEVER))
                 raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
-            raise await asyncio.shield(connection.left)
+            raise await asyncio.shield(connection.retirement)
         finally:
             self._end_use(connection)
 
@@ -216,10 +216,10 @@ class StreamClient:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        closed = ConnectionLost(self._opener.closed % self.name, sent=True)
-        self._close_connection(closed)
+        error = ConnectionLost(self._opener.closed_message % self.name, sent=True)
+        self._close_connection(error)
         for connection in [*self._retired_streams]:
-            connection.on_end(closed)
+            connection.on_end(error)
         await self._checks.cancel()
         if endings := {*self._endings, *self._retired_endings}:
             await asyncio.wait(endings)
@@ -284,16 +284,16 @@ class StreamClient:
         return None
 
     def _adopt(self, connection: StreamConnection) -> None:
-        """Have a stream take the requests, in place of the one before."""
-        former, self._connection = self._connection, connection
+        """Have a stream take the requests, in place of the previous one."""
+        previous, self._connection = self._connection, connection
         connection.negotiated_at = self.clock()
         has_own_process = self._opener.starts_process or self.side.offering is not None
         self.process = secrets.token_hex(6).encode() if has_own_process else None
         self._enter(StreamState.RUNNING)
         self._mark_idle()  # the request that wanted the stream may have been canceled
         self._schedule_check(connection)
-        if former is not None and former is not connection:
-            self._retire(former)
+        if previous is not None and previous is not connection:
+            self._retire(previous)
 
     async def _has_moved(self, connection: StreamConnection) -> bool:
         """Whether requests belong to another peer by now than that of a stream which could not be opened."""
@@ -301,7 +301,7 @@ class StreamClient:
 
     async def _negotiate(self, connection: StreamConnection) -> Negotiated:
         offering = self.side.offering
-        agreed = await shake_hands(
+        negotiated = await shake_hands(
             connection.stream,
             self.side.client,
             deadline=self.clock() + self._policy.open_seconds,
@@ -311,7 +311,7 @@ class StreamClient:
         )
         if connection.end.done():
             raise connection.end.result()
-        return agreed
+        return negotiated
 
     # The replacement of a stream
 
@@ -343,10 +343,10 @@ class StreamClient:
             return True
         return self.side.offering is not None and not await self._opener.is_ending(connection.pipe)
 
-    async def _replace(self, former: StreamConnection) -> None:
-        """Open another stream while `former` takes the requests, so that none of them waits for a process to start."""
+    async def _replace(self, previous: StreamConnection) -> None:
+        """Open another stream while `previous` takes the requests, so that no request waits for a process to start."""
         probe, connection = self._probe, StreamConnection(self)
-        timer = asyncio.get_running_loop().call_later(REPLACE_SECONDS, self._leave, former)
+        timer = asyncio.get_running_loop().call_later(REPLACE_SECONDS, self._leave, previous)
         try:
             failure = await self._connect(connection)
             if failure is not None and await self._has_moved(connection):
@@ -362,8 +362,8 @@ class StreamClient:
             return
         logger.warning("%s; requests stay where they are", with_name(self.name, failure))
         self._end(connection, failure)
-        if self._connection is former:
-            self._schedule_check(former)
+        if self._connection is previous:
+            self._schedule_check(previous)
         else:
             self._start()  # no stream is left: the requests that wait get the outcome of another attempt
 
@@ -380,9 +380,9 @@ class StreamClient:
             self._resume()
 
     def _retire(self, connection: StreamConnection) -> None:
-        """Leave a stream to its own requests; it ends when they are answered."""
+        """Give a stream no new requests; it ends when its requests are answered."""
         self._retired_streams.add(connection)
-        connection.leave(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
+        connection.retire(ConnectionLost(f"{self.name} is reached elsewhere", sent=True))
         self._end_if_done(connection)
 
     def _cancel_replacement(self) -> None:
@@ -414,26 +414,28 @@ class StreamClient:
         elif connection in self._retired_streams:
             self._end_retired(connection)
 
-    def _fail(self, error: McpError, lived: float | None) -> None:
-        """Handle the failure of a stream: lost after `lived` seconds, or not opened if `lived` is None."""
+    def _fail(self, error: McpError, lifetime: float | None) -> None:
+        """Handle the failure of a stream: lost after `lifetime` seconds, or not opened if `lifetime` is None."""
         failure = _not_sent(error)
-        permanent = lived is None and self._opener.is_permanent(failure)
-        delay = self._backoff.delay_after(lived or 0.0)
-        if permanent:
-            delay = REFUSED_SECONDS
+        is_permanent = lifetime is None and self._opener.is_permanent(failure)
+        delay = self._backoff.delay_after(lifetime or 0.0)
+        if is_permanent:
+            delay = PERMANENT_FAILURE_SECONDS
         if self._policy.eager:
             # a server that cannot start would fill the log with one line per attempt
-            repeated = lived is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
-            level = logging.DEBUG if repeated else logging.WARNING
+            is_repeated = (
+                lifetime is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
+            )
+            level = logging.DEBUG if is_repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure).rstrip("."), delay)
         self.failure = failure
         self._close_connection(error)
-        if not self._policy.eager and lived is not None and lived >= self._backoff.stable:
+        if not self._policy.eager and lifetime is not None and lifetime >= self._backoff.stable:
             self._enter(StreamState.IDLE)
             return
         self._timer = asyncio.get_running_loop().call_later(delay, self._resume)
-        failed = permanent or self._backoff.failures >= FAILED_AFTER
-        self._enter(StreamState.FAILED if failed else StreamState.BACKOFF)
+        has_failed = is_permanent or self._backoff.failures >= FAILED_AFTER
+        self._enter(StreamState.FAILED if has_failed else StreamState.BACKOFF)
 
     def _resume(self) -> None:
         if self._policy.eager:
@@ -461,7 +463,7 @@ class StreamClient:
     def _unavailable_error(self) -> McpError:
         """Make the error for a request that cannot be sent in this state."""
         if self.state is StreamState.CLOSED:
-            return ConnectFailed(self._opener.closed % self.name, reason="Closed")
+            return ConnectFailed(self._opener.closed_message % self.name, reason="Closed")
         if self.failure is None:
             return ConnectFailed(f"{self.name} is down", reason="BackingOff")
         return self.failure.with_traceback(None)  # each raise would lengthen the traceback
@@ -510,7 +512,7 @@ def _not_sent(error: McpError) -> McpError:
     return error
 
 
-def with_name(name: str, what: object, joint: str = ": ") -> str:
-    """Return the text of `what`, preceded by the server's name unless it begins with it."""
-    text = str(what)
-    return text if text.startswith(name) else f"{name}{joint}{text}"
+def with_name(name: str, message: object, separator: str = ": ") -> str:
+    """Return the text of `message`, preceded by the server's name unless it begins with it."""
+    text = str(message)
+    return text if text.startswith(name) else f"{name}{separator}{text}"

@@ -1,7 +1,7 @@
 """Message streams to one server: the interface of their openers, when they are opened, and one stream from its opening
 to its end.
 
-`fairlead_mcp.stream_client` decides by these which stream takes a request.
+`fairlead_mcp.stream_client` decides with these which stream takes a request.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MessageStream(Protocol):
 class StreamOpener(ABC):
     """Opens streams to one server and explains failures to open one."""
 
-    closed: ClassVar[str] = "the connection to %s was closed"
+    closed_message: ClassVar[str] = "the connection to %s was closed"
     """Message of requests after the client was closed, with a `%s` for the server's name."""
     starts_process: ClassVar[bool] = False
     """Whether opening a stream starts a process that ends with the stream."""
@@ -55,7 +55,7 @@ class StreamOpener(ABC):
         """Open a stream that reports its messages and its end to `connection`. Raises McpError, after cleaning up."""
 
     def explain(self, error: McpError, seconds: float) -> McpError:
-        """Error for callers, made from the failure to open a stream or to negotiate within `seconds`."""
+        """Make the error for callers from a failure to open a stream or to negotiate within `seconds`."""
         return error
 
     def is_permanent(self, failure: McpError) -> bool:
@@ -141,7 +141,7 @@ class StreamConnection:
             clock=client.clock,
         )
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        self.left: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
+        self.retirement: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         """Why the stream takes no new requests: it has ended, or another stream takes them."""
         self._client = client
         self._skipped = 0
@@ -155,18 +155,18 @@ class StreamConnection:
     def on_line(self, line: bytes) -> bool:
         """Handle one message. False if it is not JSON-RPC, or is a response with an id that no request had."""
         try:
-            understood = self.stream.feed(line)
+            is_message = self.stream.feed(line)
         except McpError as error:  # the server does not read, so that its own request could not be answered
             self.on_end(error)
             return True
-        if not understood:
+        if not is_message:
             self._skipped += 1
             if self._skipped <= _LOGGED_LINES:
-                shown = line[:_LOGGED_BYTES].decode("utf-8", "replace")
-                # what a server prints for each client has been a warning for the stream that all clients share
+                excerpt = line[:_LOGGED_BYTES].decode("utf-8", "replace")
+                # for the stream that all clients share, the same line was already logged as a warning
                 level = logging.DEBUG if self._is_for_one_client else logging.WARNING
-                logger.log(level, "%s sent a line that is not MCP: %r", self._client.name, shown)
-        return understood
+                logger.log(level, "%s sent a line that is not MCP: %r", self._client.name, excerpt)
+        return is_message
 
     def on_refused(self, line: bytes, error: McpError) -> None:
         """Fail the request in `line`, which could not be delivered; the stream stays open."""
@@ -178,12 +178,12 @@ class StreamConnection:
         """End the stream with this error, unless it has ended already."""
         if not self.end.done():
             self.end.set_result(error)
-            self.leave(error)
+            self.retire(error)
             self.stream.fail_all(error)
             self._client.handle_loss(self, error)
 
-    def leave(self, why: McpError) -> None:
+    def retire(self, why: McpError) -> None:
         """End the subscriptions; requests with a deadline may still be answered."""
-        if not self.left.done():
-            self.left.set_result(why)
+        if not self.retirement.done():
+            self.retirement.set_result(why)
             self.stream.fail_unbounded(why)

@@ -58,14 +58,14 @@ class _Ended(Exception):
         self.error = error
 
 
-async def wait_for_result(created: Raw, client: TaskClient) -> Raw:
-    """Wait for the task that the result `created` announces and return its result. Raises McpError, such as the error
-    of a failed task.
+async def wait_for_result(first_result: Raw, client: TaskClient) -> Raw:
+    """Wait for the task that the result `first_result` announces and return its result. Raises McpError, such as the
+    error of a failed task.
 
     The task is canceled at the deadline, if an input request cannot be answered, and if the caller is canceled.
     """
     try:
-        return await _end_of(created, client)
+        return await _poll_until_end(first_result, client)
     except _Ended as ended:
         raise ended.error from None
     except (asyncio.CancelledError, McpError):
@@ -73,8 +73,8 @@ async def wait_for_result(created: Raw, client: TaskClient) -> Raw:
         raise
 
 
-async def _end_of(created: Raw, client: TaskClient) -> Raw:
-    state, wait, answered = read(created), FIRST_POLL, set[str]()
+async def _poll_until_end(first_result: Raw, client: TaskClient) -> Raw:
+    state, wait, answered_keys = read(first_result), FIRST_POLL, set[str]()
     while True:
         if state.status == "completed" and state.result is not UNSET:
             return state.result
@@ -84,12 +84,14 @@ async def _end_of(created: Raw, client: TaskClient) -> Raw:
             raise _Ended(NotMcp(f"the task of the tool ended without a result ({state.status or 'no status'})"))
         client.report_status(state.status_message or state.status)
         open_questions = {} if state.questions is UNSET else state.questions
-        question = {key: question for key, question in open_questions.items() if key not in answered}
-        if question:
-            answered.update(question)
-            if len(answered) > MAX_QUESTIONS:
+        new_questions = {
+            key: new_questions for key, new_questions in open_questions.items() if key not in answered_keys
+        }
+        if new_questions:
+            answered_keys.update(new_questions)
+            if len(answered_keys) > MAX_QUESTIONS:
                 raise NotMcp(f"the task of the tool sent more than {MAX_QUESTIONS} input requests")
-            await client.ask(UPDATE, await client.answer(question))
+            await client.ask(UPDATE, await client.answer(new_questions))
             wait = FIRST_POLL
         if client.seconds_left() <= wait:
             raise Timeout("the task of the tool did not end in time", sent=True)

@@ -63,15 +63,15 @@ class TcpOpener(StreamOpener):
         check_seconds: float = CHECK_SECONDS,
         shuffle: Callable[[list[Address]], None] = random.shuffle,
     ) -> None:
-        ask = resolve or resolve_by_dns
+        look_up = resolve or resolve_by_dns
 
-        async def spread(host: str, port: int) -> list[Address]:
-            addresses = [*await ask(host, port)]
+        async def resolve_shuffled(host: str, port: int) -> list[Address]:
+            addresses = [*await look_up(host, port)]
             shuffle(addresses)
             return addresses
 
-        self._peers = PeerCheck(host, port, resolve_recent or ask, check_seconds)
-        self._dialer = Dialer(host, port, None, None, spread, timeout)
+        self._peers = PeerCheck(host, port, resolve_recent or look_up, check_seconds)
+        self._dialer = Dialer(host, port, None, None, resolve_shuffled, timeout)
         self._greeting = b"".join(line.encode() + b"\n" for line in (token, key) if line is not None)
 
     async def open(self, connection: StreamConnection) -> LineProtocol:
@@ -95,8 +95,8 @@ class TcpOpener(StreamOpener):
         """Implements StreamOpener."""
         if not isinstance(error, Timeout):
             return error
-        what = f"the server's process did not answer the handshake within {seconds:g} s of its start"
-        failure = ConnectFailed(what, reason="StartTimeout")
+        message = f"the server's process did not answer the handshake within {seconds:g} s of its start"
+        failure = ConnectFailed(message, reason="StartTimeout")
         failure.__cause__ = error
         return failure
 
@@ -110,9 +110,9 @@ class LineProtocol(asyncio.Protocol):
         self._buffer = LineBuffer()
         self._transport: asyncio.Transport | None = None
         self._received_data = False
-        self._started = False
-        self._over = False
-        self._gone = asyncio.Event()
+        self._has_answered = False
+        self._is_over = False
+        self._is_closed = asyncio.Event()
         self.peer: Address | None = None
         """Address of the other end; None before the connection."""
 
@@ -128,39 +128,39 @@ class LineProtocol(asyncio.Protocol):
         """End the process's input and thereby the process; wait up to `END_SECONDS` for its end, because until then it
         counts against the limit of processes. Then close the connection.
         """
-        self._over = True
+        self._is_over = True
         if self._transport is None:
             return
         try:
             if not self._transport.get_write_buffer_size() and not self._transport.is_closing():
                 self._transport.write_eof()
-                await wait_until_set(self._gone, END_SECONDS)
+                await wait_until_set(self._is_closed, END_SECONDS)
         finally:
             self._transport.abort()
-        await self._gone.wait()
+        await self._is_closed.wait()
 
     # Called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports do not derive from asyncio.Transport
         self._transport = cast("asyncio.Transport", transport)
-        opened = cast("socket.socket", transport.get_extra_info("socket"))
-        host, port = opened.getpeername()[:2]
+        connected_socket = cast("socket.socket", transport.get_extra_info("socket"))
+        host, port = connected_socket.getpeername()[:2]
         self.peer = (str(host), int(port))
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEP_ALIVE:
-            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+            connected_socket.setsockopt(socket.IPPROTO_TCP, option, value)
         self._transport.write(self._greeting)
 
     def data_received(self, data: bytes) -> None:
-        if self._over:
+        if self._is_over:
             return
         self._received_data = True
         try:
             for line in self._buffer.feed(data):
-                if not self._started and line.startswith(_REFUSALS):
+                if not self._has_answered and line.startswith(_REFUSALS):
                     raise _refusal(line)
-                self._started = True
+                self._has_answered = True
                 self._connection.on_line(line)
         except (TooLarge, ConnectFailed) as error:
             self._report_end(error)
@@ -168,18 +168,18 @@ class LineProtocol(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone.set()
+        self._is_closed.set()
         if self._received_data:
             error = ConnectionLost("the server's process ended", sent=True, reason="ProcessExited")
         else:
-            what = "the server's process ended before it answered: the log of its pod says why"
-            error = ConnectionLost(what, sent=True, reason="StartFailed")
+            message = "the server's process ended before it answered: the log of its pod says why"
+            error = ConnectionLost(message, sent=True, reason="StartFailed")
         error.__cause__ = exc
         self._report_end(error)
 
     def _report_end(self, error: McpError) -> None:
-        if not self._over:
-            self._over = True
+        if not self._is_over:
+            self._is_over = True
             self._connection.on_end(error)
 
 
@@ -190,9 +190,9 @@ def _refusal(line: bytes) -> ConnectFailed:
     if line.startswith(CHANGED):
         text = "the server's program has changed since the caller's key was entered: try again in a moment"
         return ConnectFailed(text, reason="StartFailed")
-    most = line.removeprefix(FULL).decode("ascii", "replace")[:9]
+    limit = line.removeprefix(FULL).decode("ascii", "replace")[:9]
     return ConnectFailed(
-        f"{most} processes of the server run in its pod already, the limit of spec.limits.processes: raise that limit "
+        f"{limit} processes of the server run in its pod already, the limit of spec.limits.processes: raise that limit "
         "(and the memory of the pod), or spec.replicas",
         reason="TooManyProcesses",
     )

@@ -115,28 +115,28 @@ def repair(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
     _mend_head(members)
     if "isError" in members:
         members["isError"] = Raw(b"true" if _is_true(_value(members["isError"])) else b"false")
-    structured = members.get("structuredContent")
-    if structured is not None and bytes(structured) == b"null" and not (from_modern and any_structured):
+    structured_content = members.get("structuredContent")
+    if structured_content is not None and bytes(structured_content) == b"null" and not (from_modern and any_structured):
         del members["structuredContent"]
-        structured = None
-    given = members.get("content")
-    if given is not None and bytes(given) != b"null":
-        members["content"] = Raw(_content(given))
-    elif structured is not None:
-        members["content"] = Raw(b"[%b]" % _json_as_text(structured))
+        structured_content = None
+    value = members.get("content")
+    if value is not None and bytes(value) != b"null":
+        members["content"] = Raw(_content(value))
+    elif structured_content is not None:
+        members["content"] = Raw(b"[%b]" % _json_as_text(structured_content))
     elif not from_modern or bytes(members.get("resultType", _COMPLETE)) == _COMPLETE:
         members["content"] = Raw(b"[%b]" % _json_as_text(raw))
     else:
         members.pop("content", None)
     left_out = False
-    if structured is not None and not any_structured:
-        if _is_empty_list(structured):
+    if structured_content is not None and not any_structured:
+        if _is_empty_list(structured_content):
             members["structuredContent"] = Raw(b"{}")
-        elif bytes(structured)[:1] != b"{":
+        elif bytes(structured_content)[:1] != b"{":
             del members["structuredContent"]
             left_out = True
             if bytes(members["content"]) == b"[]":
-                members["content"] = Raw(b"[%b]" % _json_as_text(structured))
+                members["content"] = Raw(b"[%b]" % _json_as_text(structured_content))
     return MendedResult(encode(members), left_out)
 
 
@@ -219,11 +219,11 @@ def mend_block(value: Raw) -> bytes | None:
     if raw[:1] == b'"':
         return b'{"type":"text","text":%b}' % raw
     members = _object(value)
-    made = None if members is None else _known_block(members)
-    return _json_as_text(value) if made is None else made
+    repaired = None if members is None else _repair_block(members)
+    return _json_as_text(value) if repaired is None else repaired
 
 
-def _known_block(members: RawObject) -> bytes | None:
+def _repair_block(members: RawObject) -> bytes | None:
     """Repair a block of a type that MCP defines; None if a required member is missing."""
     kind = bytes(members.get("type", b"null")).decode()
     if kind == "null" and bytes(members.get("text", b""))[:1] == b'"':
@@ -238,8 +238,8 @@ def _known_block(members: RawObject) -> bytes | None:
     elif kind == '"resource"' and "resource" in members:
         members["resource"] = mend_contents(members["resource"])
     _keep_valid(members, _decode_link_member if kind == '"resource_link"' else _decode_block_member, _MENDS)
-    made = encode(members)
-    return made if is_valid(_decode_block, made) else None
+    repaired = encode(members)
+    return repaired if is_valid(_decode_block, repaired) else None
 
 
 def _mend_text(members: RawObject) -> None:
@@ -260,9 +260,9 @@ def _mend_media(members: RawObject, kind: str) -> None:
         return
     members["data"] = Raw(encode(base64))
     if bytes(members.get("mimeType", b""))[:1] != b'"':
-        shown = (media for start, media in _MEDIA_TYPES[kind].items() if base64.startswith(start))
-        named = head.removeprefix("data:").partition(";")[0] if is_url else ""
-        members["mimeType"] = Raw(encode(named or next(shown, _ANY_MEDIA_TYPE)))
+        detected_types = (media for start, media in _MEDIA_TYPES[kind].items() if base64.startswith(start))
+        declared_type = head.removeprefix("data:").partition(";")[0] if is_url else ""
+        members["mimeType"] = Raw(encode(declared_type or next(detected_types, _ANY_MEDIA_TYPE)))
 
 
 def mend_contents(value: Raw) -> Raw:
@@ -284,8 +284,8 @@ def _base64(text: str) -> str | None:
     """Return padded standard base64 (RFC 4648) for input without padding, with line breaks or in the URL-safe alphabet;
     None for other text.
     """
-    plain = text.translate(_SPACES).replace("-", "+").replace("_", "/").rstrip("=")
-    padded = plain + "=" * (-len(plain) % 4)
+    unpadded = text.translate(_SPACES).replace("-", "+").replace("_", "/").rstrip("=")
+    padded = unpadded + "=" * (-len(unpadded) % 4)
     try:
         binascii.a2b_base64(padded, strict_mode=True)
     except ValueError:
@@ -302,8 +302,8 @@ def _annotations(value: Raw) -> bytes | None:
 
 
 def _audience(value: Raw) -> bytes | None:
-    given = _value(value)
-    roles = [role for role in (given if isinstance(given, list) else [given]) if role in ("user", "assistant")]
+    decoded = _value(value)
+    roles = [role for role in (decoded if isinstance(decoded, list) else [decoded]) if role in ("user", "assistant")]
     return encode(roles) if roles else None
 
 
@@ -314,8 +314,10 @@ def _icons(value: Raw) -> bytes | None:
 
 
 def _size(value: Raw) -> bytes | None:
-    given = _value(value)
-    return b"%d" % int(given) if isinstance(given, float) and given.is_integer() and abs(given) <= 2**53 else None
+    decoded = _value(value)
+    return (
+        b"%d" % int(decoded) if isinstance(decoded, float) and decoded.is_integer() and abs(decoded) <= 2**53 else None
+    )
 
 
 _MENDS: Final[Mapping[str, Mend]] = {"annotations": _annotations, "icons": _icons, "size": _size}

@@ -109,10 +109,10 @@ def pages_in_error(error: Exception) -> tuple[UrlElicitation, ...]:
     if not isinstance(error, RpcError) or error.code != URL_ELICITATION_REQUIRED or error.data is None:
         return ()
     try:
-        listed = _decode_required(error.data).elicitations
+        items = _decode_required(error.data).elicitations
     except jsonrpc.UNREADABLE:
         return ()
-    pages = (_read(params) for params in listed[:MAX_ELICITATIONS])
+    pages = (_read(params) for params in items[:MAX_ELICITATIONS])
     return tuple(page for page in pages if page is not None)
 
 
@@ -183,16 +183,16 @@ def completion_notification(params: object) -> bytes | None:
         members = jsonrpc.decode_object(params) if isinstance(params, Raw) else {}
     except jsonrpc.UNREADABLE:
         return None
-    named = _is_text(members.get(ELICITATION_ID))
-    return jsonrpc.notification(COMPLETED, jsonrpc.encode(members)) if named else None
+    has_id = _is_text(members.get(ELICITATION_ID))
+    return jsonrpc.notification(COMPLETED, jsonrpc.encode(members)) if has_id else None
 
 
 def describe_pages(pages: Sequence[UrlElicitation]) -> str:
     """Describe pages for a user or model that can only get text."""
     if len(pages) == 1:
         return f"{_sentence(pages[0].message)} Open {pages[0].url} in a browser, then call again."
-    listed = "".join(f"\n- {_sentence(page.message)} {page.url}" for page in pages)
-    return f"Open these pages in a browser, then call again:{listed}"
+    items = "".join(f"\n- {_sentence(page.message)} {page.url}" for page in pages)
+    return f"Open these pages in a browser, then call again:{items}"
 
 
 def _sentence(text: str) -> str:

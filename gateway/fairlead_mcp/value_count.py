@@ -22,38 +22,40 @@ _MAX_STRINGS: Final = 200_000
 """Strings up to which a document is counted exactly, at 0.1 µs per string; with more it counts as too large."""
 
 
-def explain_cost(document: bytes, most: int) -> str | None:
+def explain_cost(document: bytes, max_values: int) -> str | None:
     """Explain why a document is too expensive to decode; None if it is not.
 
-    A document is too expensive if it has more than `most` values, or a number of more than MAX_DIGITS digits. Values
-    are counted by commas and opening brackets outside of strings, so that an empty list or object counts twice. The
-    check takes some milliseconds per MiB, and up to 100 bytes of memory per value of `most`.
+    A document is too expensive if it has more than `max_values` values, or a number of more than MAX_DIGITS digits.
+    Values are counted by commas and opening brackets outside of strings, so that an empty list or object counts twice.
+    The check takes some milliseconds per MiB, and up to 100 bytes of memory per value of `max_values`.
     """
-    whole = ((0, len(document)),)
-    if not _exceeds(document, whole, most) and not _has_long_number(document):  # marks within strings included
+    whole_document = ((0, len(document)),)
+    if not _exceeds(document, whole_document, max_values) and not _has_long_number(
+        document
+    ):  # marks within strings included
         return None
-    if _exceeds_outside_strings(document, most):
-        return f"more than {most:,} values"
+    if _exceeds_outside_strings(document, max_values):
+        return f"more than {max_values:,} values"
     return f"a number with more than {MAX_DIGITS} digits" if _has_long_number(_outside_strings(document)) else None
 
 
-def too_many_values(document: bytes, most: int) -> bool:
-    """Whether a document has more than `most` values, without regard to long numbers. Takes 0.3 ms per MiB for a
-    document with at most `most` commas.
+def too_many_values(document: bytes, max_values: int) -> bool:
+    """Whether a document has more than `max_values` values, without regard to long numbers. Takes 0.3 ms per MiB for a
+    document with at most `max_values` commas.
     """
-    return document.count(b",") > most and _exceeds_outside_strings(document, most)
+    return document.count(b",") > max_values and _exceeds_outside_strings(document, max_values)
 
 
-def _exceeds_outside_strings(document: bytes, most: int) -> bool:
-    """Whether a document has more than `most` values, or more strings than so many values can have."""
+def _exceeds_outside_strings(document: bytes, max_values: int) -> bool:
+    """Whether a document has more than `max_values` values, or more strings than so many values can have."""
     document = _without_escapes(document)
     quotes = document.count(b'"')
-    if quotes // 2 > min(_STRINGS_OF_A_VALUE * (most + 1), _MAX_STRINGS):
+    if quotes // 2 > min(_STRINGS_OF_A_VALUE * (max_values + 1), _MAX_STRINGS):
         return True
     if quotes > _FEW_QUOTES:
         outside = _outside_strings(document)
-        return _exceeds(outside, ((0, len(outside)),), most)
-    return _exceeds(document, _ranges_outside_strings(document), most)  # copies would take longer than the counts
+        return _exceeds(outside, ((0, len(outside)),), max_values)
+    return _exceeds(document, _ranges_outside_strings(document), max_values)  # copies would take longer than the counts
 
 
 def _ranges_outside_strings(document: bytes) -> Iterator[tuple[int, int]]:
@@ -71,13 +73,15 @@ def _ranges_outside_strings(document: bytes) -> Iterator[tuple[int, int]]:
         start = closing + 1
 
 
-def _exceeds(document: bytes, ranges: Iterable[tuple[int, int]], most: int) -> bool:
-    """Whether the ranges have more than `most` marks. A count takes 0.4 ms per MiB; there are three for each range."""
+def _exceeds(document: bytes, ranges: Iterable[tuple[int, int]], max_values: int) -> bool:
+    """Whether the ranges have more than `max_values` marks. A count takes 0.4 ms per MiB; there are three for each
+    range.
+    """
     marks = 0
     for start, end in ranges:
         for mark in _MARKS:
             marks += document.count(mark, start, end)
-            if marks > most:
+            if marks > max_values:
                 return True
     return False
 

@@ -48,10 +48,10 @@ def header(name: str) -> dict[str, str]:
     return {"Via": f"1.1 {name}"} if name else {}
 
 
-def explain_refusal(value: bytes, own: str) -> str | None:
-    """Explain why the installation `own` refuses a request with this `Via`; None if it does not."""
+def explain_refusal(value: bytes, installation: str) -> str | None:
+    """Explain why the installation `installation` refuses a request with this `Via`; None if it does not."""
     entries = _ENTRY.findall(value)
-    if own.encode() in entries:
+    if installation.encode() in entries:
         return "the request comes from this gateway itself: the URL of one of its servers leads back to it"
     if len(entries) > MAX_HOPS:
         return f"the request has passed more than {MAX_HOPS} gateways: their servers may lead to each other"
@@ -64,23 +64,23 @@ def make_via_line(value: bytes | None) -> bytes:
     return b"Via: %b\r\n" % b", ".join(b"1.1 " + entry for entry in entries[: MAX_HOPS + 1]) if entries else b""
 
 
-def gateways(named: Raw | None) -> tuple[str, ...]:
+def gateways(raw_names: Raw | None) -> tuple[str, ...]:
     """Decode the pseudonyms in a handshake (raw JSON of `META_GATEWAYS`); empty if they are malformed."""
     try:
-        names = _decode_names(named) if named is not None else []
+        names = _decode_names(raw_names) if raw_names is not None else []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple(name for name in names[:MAX_NAMED] if _ENTRY.fullmatch(name.encode("utf-8", "replace")))
 
 
-def join_names(own: str, others: Iterable[str]) -> list[str]:
+def join_names(installation: str, others: Iterable[str]) -> list[str]:
     """Join the pseudonyms of an installation and of those behind its servers, for its handshake."""
-    return [*dict.fromkeys((own, *others))][:MAX_NAMED]
+    return [*dict.fromkeys((installation, *others))][:MAX_NAMED]
 
 
-def refuse_own(names: Iterable[str], own: str) -> None:
-    """Raise McpError for a server whose tools come through the installation `own`."""
-    if own and own in names:
+def refuse_own(names: Iterable[str], installation: str) -> None:
+    """Raise McpError for a server whose tools come through the installation `installation`."""
+    if installation and installation in names:
         raise McpError(
             "the server leads back to this gateway, which would list its own tools again",
             reason="LoopDetected",

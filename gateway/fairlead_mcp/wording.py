@@ -6,7 +6,7 @@ from typing import Final
 
 from fairlead_mcp.errors import ConnectFailed, HttpRefused
 
-_UNREACHED: Final = {
+_CONNECT_MESSAGES: Final = {
     "ConnectionRefused": "the server refuses connections",
     "UnknownHost": "the host name of the server is unknown",
     "ConnectTimeout": "the server accepted no connection in time",
@@ -21,5 +21,5 @@ def without_address(error: Exception) -> str:
     """Return the message of an error without host, port and address."""
     if isinstance(error, HttpRefused) and 300 <= error.status < 400:
         return f"the server redirects ({error.status}); redirects are not followed"
-    message = _UNREACHED.get(error.reason) if isinstance(error, ConnectFailed) else None
+    message = _CONNECT_MESSAGES.get(error.reason) if isinstance(error, ConnectFailed) else None
     return str(error) if message is None else message

@@ -31,7 +31,7 @@ _NPM: Final = re.compile(r"(?:@[a-z0-9~-][\w.~-]*/)?[a-zA-Z0-9~-][\w.~-]*(?:@[\w
 _PYPI: Final = re.compile(
     r"(?P<name>[a-zA-Z0-9](?:[\w.-]*[a-zA-Z0-9])?)(?:\[[\w.,-]+\])?(?:[@=<>!~][\w.,*+!=<>~ -]*)?", re.A
 )
-_NORMAL: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NORMALIZED_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 """Matches normalized package names (PEP 503), for which `uvx` looks for a program of the same name."""
 _INTERPRETER: Final = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[\d.]*")
 """Matches names that `uvx` reads as interpreters, not as packages."""
@@ -44,7 +44,7 @@ class Wrapper(NamedTuple):
     command: str
     package: str
     """Package as requested from the registry, with or without a version."""
-    lead: tuple[str, ...]
+    wrapper_args: tuple[str, ...]
     """Arguments of the wrapper before the program: flags, and options that name the package."""
     program: str
     """Name of the package's program; for `npx`, which finds the program itself, the first argument."""
@@ -53,8 +53,8 @@ class Wrapper(NamedTuple):
     def probe(self, script: str) -> tuple[str, ...]:
         """Return the wrapper's command with `script` instead of the program."""
         if self.kind == "npx":  # npx runs the script as its shell (SHELL), with the program as an argument
-            return (self.command, *self.lead, self.program, *self.args)
-        return (self.command, *self.lead, script)
+            return (self.command, *self.wrapper_args, self.program, *self.args)
+        return (self.command, *self.wrapper_args, script)
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ def wrapper(spec: ChildSpec) -> Wrapper | None:
     option is not recognized.
     """
     name, args = PurePath(spec.command).name, list(spec.args)
-    lead: list[str] = []
+    wrapper_args: list[str] = []
     if name == "uv" and args[:2] == ["tool", "run"]:
-        name, lead, args = "uvx", args[:2], args[2:]
+        name, wrapper_args, args = "uvx", args[:2], args[2:]
     env = {key.lower(): value for key, value in spec.env}
     if name not in _FLAGS or env.get(KEEP.lower()) or (name == "npx" and SHELL in env):
         return None
@@ -81,41 +81,45 @@ def wrapper(spec: ChildSpec) -> Wrapper | None:
     package = None
     while args and args[0].startswith("-"):
         word = args.pop(0)
-        option, joined, value = word.partition("=")
-        if option in _FROM[kind] and package is None and (joined or args):
-            package = value if joined else args.pop(0)
-            lead += [word] if joined else [word, package]
+        option, separator, value = word.partition("=")
+        if option in _FROM[kind] and package is None and (separator or args):
+            package = value if separator else args.pop(0)
+            wrapper_args += [word] if separator else [word, package]
         elif word == "--" and kind == "npx":
-            lead.append(word)
+            wrapper_args.append(word)
             break
         elif word in _FLAGS[kind]:
-            lead.append(word)
+            wrapper_args.append(word)
         else:
             return None
     if not args:
         return None
-    return _npx(spec.command, package, lead, args) if kind == "npx" else _uvx(spec.command, package, lead, args)
+    return (
+        _npx(spec.command, package, wrapper_args, args)
+        if kind == "npx"
+        else _uvx(spec.command, package, wrapper_args, args)
+    )
 
 
-def _npx(command: str, package: str | None, lead: list[str], args: list[str]) -> Wrapper | None:
+def _npx(command: str, package: str | None, wrapper_args: list[str], args: list[str]) -> Wrapper | None:
     if _NPM.fullmatch(package or args[0]) is None or _NPM.fullmatch(args[0]) is None:
         return None
-    return Wrapper("npx", command, package or args[0], tuple(lead), args[0], tuple(args[1:]))
+    return Wrapper("npx", command, package or args[0], tuple(wrapper_args), args[0], tuple(args[1:]))
 
 
-def _uvx(command: str, package: str | None, lead: list[str], args: list[str]) -> Wrapper | None:
-    wanted = package or args[0]
-    match = _PYPI.fullmatch(wanted)
+def _uvx(command: str, package: str | None, wrapper_args: list[str], args: list[str]) -> Wrapper | None:
+    requested_package = package or args[0]
+    match = _PYPI.fullmatch(requested_package)
     if match is None or _INTERPRETER.fullmatch(match["name"]):
         return None
     program = args[0] if package else match["name"]
     if package is None:
-        lead = [*lead, "--from", wanted]
-        if _NORMAL.fullmatch(program) is None:
+        wrapper_args = [*wrapper_args, "--from", requested_package]
+        if _NORMALIZED_NAME.fullmatch(program) is None:
             return None
     elif "/" in program or _INTERPRETER.fullmatch(program):
         return None
-    return Wrapper("uvx", command, wanted, tuple(lead), program, tuple(args[1:]))
+    return Wrapper("uvx", command, requested_package, tuple(wrapper_args), program, tuple(args[1:]))
 
 
 def is_npm(manifest: bytes) -> bool:
@@ -133,16 +137,16 @@ def is_uv(version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) >= UV
 
 
-def script(interpreter: str, mark: str, wrapped: Wrapper, given: Mapping[str, str]) -> str:
+def script(interpreter: str, mark: str, wrapped: Wrapper, environment: Mapping[str, str]) -> str:
     """Make a script that prints `mark`, then its arguments, folder and environment as JSON.
 
-    `given` is the environment of the wrapper, to undo changes by the script's own interpreter.
+    `environment` is the environment of the wrapper, to undo changes by the script's own interpreter.
     """
     others = _OTHER_SCRIPTS if wrapped.kind == "npx" else ""
     return _SCRIPT.format(
         interpreter=interpreter,
         mark=mark,
-        locale={name: value for name, value in given.items() if name == "LC_CTYPE"},
+        locale={name: value for name, value in environment.items() if name == "LC_CTYPE"},
         others=others,
         shell=SHELL,
     )

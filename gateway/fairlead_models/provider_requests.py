@@ -446,7 +446,7 @@ async def _limit_time_to_answer(provider: Provider) -> AsyncIterator[None]:
 def _connect_failure(error: aiohttp.ClientConnectorError, *, tls: bool) -> str:
     """Why a provider cannot be reached, and what to do. The text contains no address, because clients get it."""
     unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
-    failure = connect_error(error.os_error, "the provider", tls=tls, unresolved=unresolved)
+    failure = connect_error(error.os_error, "the provider", tls=tls, from_resolver=unresolved)
     advice = _CONNECT_ADVICE.get(failure.reason, "")
     return f"{failure}: {advice}" if advice else str(failure)
 

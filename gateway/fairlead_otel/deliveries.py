@@ -26,7 +26,7 @@ EXPORT_FAILED: Final = "export_failed"
 """Reason of a loss: the collector accepted the items in none of the attempts."""
 MAX_BYTES: Final = 32 << 20
 """Maximum total size of the bodies of queued log records, as counted by `body_size`."""
-_WORDS: Final = {"audit": "lines of the audit log"}
+_LABELS: Final = {"audit": "lines of the audit log"}
 _SDK_LOG: Final = "opentelemetry.exporter"
 MAX_REASON: Final = 320
 """Maximum number of characters of an exporter's message about a failure; the rest is cut off."""
@@ -47,7 +47,7 @@ class Deliveries:
         self._endpoint = endpoint or "this machine"
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._admitted = 0
+        self._admitted_count = 0
         """Number of items that were queued."""
         self._bytes_in = 0
         """Bytes of all queued items since the start."""
@@ -62,11 +62,11 @@ class Deliveries:
 
     def admit(self, size: int = 0) -> bool:
         """Count one more queued item of `size` bytes. Returns False if the queue is full; the item counts as lost."""
-        waiting = self._admitted - self.sent - self.lost[EXPORT_FAILED]
-        if waiting >= self._capacity or self._bytes_in - self._bytes_out + size > self._capacity_bytes:
+        queued_count = self._admitted_count - self.sent - self.lost[EXPORT_FAILED]
+        if queued_count >= self._capacity or self._bytes_in - self._bytes_out + size > self._capacity_bytes:
             self.lost[QUEUE_FULL] += 1
             return False
-        self._admitted += 1
+        self._admitted_count += 1
         self._bytes_in += size
         return True
 
@@ -75,18 +75,18 @@ class Deliveries:
         and so is the first success after a failure.
         """
         self._bytes_out += size
-        what = _WORDS.get(self.signal, self.signal)
+        label = _LABELS.get(self.signal, self.signal)
         if well:
             self.sent += items
             if self.failing:
-                log.warning("OpenTelemetry: export of %s to %s works again", what, self._endpoint)
+                log.warning("OpenTelemetry: export of %s to %s works again", label, self._endpoint)
         else:
             self.lost[EXPORT_FAILED] += items
             if not self.failing:
                 log.warning(
                     "OpenTelemetry: export of %s to %s failed%s. Calls are not affected; lost items are counted, and "
                     "further failures are not logged until an export succeeds",
-                    what,
+                    label,
                     self._endpoint,
                     f" ({reason})" if reason else "",
                 )
@@ -100,15 +100,15 @@ class ExporterReasons(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._first = ""
+        self._first_message = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._first = self._first or record.getMessage()[:MAX_REASON]
+        self._first_message = self._first_message or record.getMessage()[:MAX_REASON]
 
     def take(self) -> str:
         """Return the first message since the last call of `take`; empty if there is none."""
-        first, self._first = self._first, ""
-        return first
+        message, self._first_message = self._first_message, ""
+        return message
 
 
 def quiet_exporters() -> ExporterReasons:
@@ -167,7 +167,7 @@ class CountedLogs(_CountingExporter[LogRecordExporter], LogRecordExporter):
         try:
             result = self._inner.export(batch)
         finally:
-            size = sum(body_size(each.log_record.body) for each in batch)
+            size = sum(body_size(record.log_record.body) for record in batch)
             self._count(len(batch), size, well=result is LogRecordExportResult.SUCCESS)
         return result
 

@@ -22,7 +22,7 @@ class EncodedSpan(ReadableSpan):
     context = _SAMPLED  # processors look for its flag
 
     def __init__(self, field: bytes) -> None:
-        # without the base class's constructor, which fills fifteen attributes for nobody
+        # without the base class's constructor, which fills fifteen attributes that nothing reads
         self.field = field
 
 
@@ -34,12 +34,12 @@ class SpanBatches:
             name="", context=_SAMPLED, resource=resource, instrumentation_scope=InstrumentationScope(scope, version)
         )
         """Span that is passed to the SDK's exporter for a batch of encoded spans."""
-        (of_resource,) = encode_spans([self.stand_in]).resource_spans
-        (of_scope,) = of_resource.scope_spans
-        of_scope.ClearField("spans")
-        of_resource.ClearField("scope_spans")
-        self._scope = of_scope.SerializeToString()
-        self._resource = of_resource.SerializeToString()
+        (resource_spans,) = encode_spans([self.stand_in]).resource_spans
+        (scope_spans,) = resource_spans.scope_spans
+        scope_spans.ClearField("spans")
+        resource_spans.ClearField("scope_spans")
+        self._scope = scope_spans.SerializeToString()
+        self._resource = resource_spans.SerializeToString()
 
     def serialize(self, spans: Sequence[ReadableSpan]) -> bytes | None:
         """`ExportTraceServiceRequest` with the spans; None unless all of them are encoded."""

@@ -55,8 +55,8 @@ class HttpSpanExporter(OTLPSpanExporter):
 
 
 def _session(environ: Mapping[str, str]) -> requests.Session:
-    """Session of the credential provider that the environment names, or a plain one. The SDK finds the provider in the
-    same way, but only if it is passed no session.
+    """Session of the credential provider that the environment names, or a session without credentials. The SDK finds
+    the provider in the same way, but only if it is passed no session.
     """
     name = environ.get(_CREDENTIALS) or environ.get(_TRACES_CREDENTIALS)
     providers = entry_points(group="opentelemetry_otlp_credential_provider", name=name) if name else ()

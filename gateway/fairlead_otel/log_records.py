@@ -41,7 +41,7 @@ class OtlpLogHandler(logging.Handler):
         if record.exc_info and record.exc_info[0] is not None:
             attributes["exception.type"] = record.exc_info[0].__name__
             attributes["exception.stacktrace"] = logging.Formatter().formatException(record.exc_info)[:MAX_BODY]
-        number, text = next((each, name) for level, each, name in _SEVERITIES if record.levelno >= level)
+        number, text = next((severity, name) for level, severity, name in _SEVERITIES if record.levelno >= level)
         record_context = context_of(getattr(record, TRACE_ID, ""), getattr(record, SPAN_ID, ""))
         self._logger.emit(
             LogRecord(

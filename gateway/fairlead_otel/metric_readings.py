@@ -54,18 +54,18 @@ class MetricReadings:
         self._resource = resource
         self._interval_s = interval_s
         self._began = time.time_ns()
-        self._ending = threading.Event()
+        self._end_event = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="otel-metrics")
         self._thread.start()
 
     def close(self) -> None:
         """Send a last reading, then end the thread. Blocks until the reading is sent or has failed."""
-        self._ending.set()
+        self._end_event.set()
         self._thread.join()
         self._exporter.shutdown()
 
     def _run(self) -> None:
-        while not self._ending.wait(self._interval_s):
+        while not self._end_event.wait(self._interval_s):
             self._send()
         self._send()
 
@@ -90,20 +90,20 @@ def _metric(family: Family, began: int, now: int) -> Metric | None:
         if not points:
             return None
         return Metric(family.name, family.documentation, "", Histogram(points, _CUMULATIVE))
-    counter = family.type == "counter"
-    samples = [each for each in family.samples if each.name.endswith("_total") or not counter]
+    is_counter = family.type == "counter"
+    samples = [sample for sample in family.samples if sample.name.endswith("_total") or not is_counter]
     if not samples:
         return None
-    numbers = [NumberDataPoint(each.labels, began, now, float(each.value)) for each in samples]
-    data = Sum(numbers, _CUMULATIVE, is_monotonic=True) if counter else Gauge(numbers)
-    return Metric(family.name if counter else samples[0].name, family.documentation, "", data)
+    numbers = [NumberDataPoint(sample.labels, began, now, float(sample.value)) for sample in samples]
+    data = Sum(numbers, _CUMULATIVE, is_monotonic=True) if is_counter else Gauge(numbers)
+    return Metric(family.name if is_counter else samples[0].name, family.documentation, "", data)
 
 
 def _histograms(family: Family, began: int, now: int) -> list[HistogramDataPoint]:
     series: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
-    for each in family.samples:
-        key = tuple((name, value) for name, value in each.labels.items() if name != _BUCKET)
-        series.setdefault(key, []).append(each)
+    for sample in family.samples:
+        key = tuple((name, value) for name, value in sample.labels.items() if name != _BUCKET)
+        series.setdefault(key, []).append(sample)
     return [_histogram(dict(labels), samples, began, now) for labels, samples in series.items()]
 
 
@@ -113,17 +113,19 @@ def _histogram(labels: Mapping[str, str], samples: list[Sample], began: int, now
     exemplars: list[Exemplar] = []
     count = 0
     sum_of_values = 0.0
-    for each in samples:
-        if _BUCKET in each.labels:
-            counts.append(int(each.value) - count)  # Prometheus counts all values up to a bound, OTLP those between two
-            count = int(each.value)
-            bounds.append(float(each.labels[_BUCKET]))
-            exemplars += _exemplars(each)
-        elif each.name.endswith("_sum"):
-            sum_of_values = each.value
-    unknown: Any = None  # smallest and largest value: optional in OTLP, but not in the SDK's types
+    for sample in samples:
+        if _BUCKET in sample.labels:
+            counts.append(
+                int(sample.value) - count
+            )  # Prometheus counts all values up to a bound, OTLP those between two
+            count = int(sample.value)
+            bounds.append(float(sample.labels[_BUCKET]))
+            exemplars += _exemplars(sample)
+        elif sample.name.endswith("_sum"):
+            sum_of_values = sample.value
+    no_value: Any = None  # smallest and largest value: optional in OTLP, but not in the SDK's types
     return HistogramDataPoint(
-        labels, began, now, count, sum_of_values, counts, bounds[:-1], unknown, unknown, exemplars
+        labels, began, now, count, sum_of_values, counts, bounds[:-1], no_value, no_value, exemplars
     )
 
 

@@ -132,10 +132,10 @@ class Pipelines:
         self.spans = SpanPipeline(processor.put, sampling_of(environ), SpanLimits().max_span_attribute_length)
         self._closings.append((self.tracer_provider.shutdown, exporter.shutdown))
 
-    def _open_logs(self, delivered: DeliveredSignal, protocol: Protocol) -> LoggerProvider:
+    def _open_logs(self, signal: DeliveredSignal, protocol: Protocol) -> LoggerProvider:
         """Create a provider of loggers with its own queue."""
         capacity, batch = _limits(self._environ, "OTEL_BLRP")
-        deliveries = Deliveries(delivered, endpoint(self._environ, "logs"), capacity)
+        deliveries = Deliveries(signal, endpoint(self._environ, "logs"), capacity)
         self.deliveries.append(deliveries)
         exporter = CountedLogs(log_exporter(protocol), deliveries, quiet_exporters())
         provider = LoggerProvider(resource=self.resource, shutdown_on_exit=False)

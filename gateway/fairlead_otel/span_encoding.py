@@ -56,10 +56,10 @@ def encode_span(
     """
     flags = _HAS_IS_REMOTE | _IS_REMOTE if remote else _HAS_IS_REMOTE
     start, end = times_ns
-    fixed = _FIXED(b"\n\x10", trace_id, b"\x12\x08", span_id, b"\x39", start, b"\x41", end, b"\x85\x01", flags)
+    fixed_fields = _FIXED(b"\n\x10", trace_id, b"\x12\x08", span_id, b"\x39", start, b"\x41", end, b"\x85\x01", flags)
     parent = b'"\x08' + parent_id if parent_id else b""
     trace_state = _field(b"\x1a", state) if state else b""
-    return _field(b"\x12", fixed + parent + trace_state + fields)
+    return _field(b"\x12", fixed_fields + parent + trace_state + fields)
 
 
 def encode_request(resource: bytes, scope: bytes, spans: Iterable[bytes]) -> bytes:

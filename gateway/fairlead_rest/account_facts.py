@@ -1,4 +1,4 @@
-"""Facts about accounts that users have at servers, and their end with a record of it."""
+"""Facts about accounts that users have at servers; ends an account, and records that in the audit log."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class AccountFacts(msgspec.Struct, frozen=True, rename="camel"):
     server: str
     """`NAMESPACE/NAME`."""
     person: str
-    """Principal whose calls act by this account."""
+    """Principal whose calls use this account."""
     holder: str
-    """The person at the person's identity provider: issuer and subject; `local` on a laptop."""
+    """The person's issuer and subject; `local` at a gateway that serves only its own machine."""
     kind: Literal["grant", "key"]
     """`grant` of an authorization server, or `key` that the person entered."""
     issuer: str
@@ -42,11 +42,11 @@ class EndedAccountFacts(msgspec.Struct, frozen=True):
 
     account: AccountFacts
     revoked: bool
-    """Whether the authorization server revoked the grant too. If not, only the gateway has forgotten it: end it in the
+    """Whether the authorization server revoked the grant too. If not, only the gateway has deleted it: end it in the
     settings of the provider."""
 
 
-async def end_recorded(
+async def end_and_record(
     context: RestContext, request: Request, accounts: Accounts, server: ServerKey, person: bytes
 ) -> EndedAccountFacts | None:
     """End an account, and record that in the audit log; None if there is none. Raises Problem."""

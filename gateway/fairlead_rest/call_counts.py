@@ -43,10 +43,10 @@ class CallCounts:
         counts: dict[ToolLabels, CallCount] = {}
         for (method, tool, server, error_type), series in registry.histograms():
             if method == CALL and (tool, server) != (OTHER, OTHER):
-                before, count = counts.get((tool, server), NEVER_CALLED), series.count
-                errors = before.errors + (count if error_type else 0)
-                counts[tool, server] = CallCount(before.calls + count, errors)
-        return CallCountReading(counts, whole=registry.overflowed == 0)
+                old_count, count = counts.get((tool, server), NEVER_CALLED), series.count
+                errors = old_count.errors + (count if error_type else 0)
+                counts[tool, server] = CallCount(old_count.calls + count, errors)
+        return CallCountReading(counts, is_complete=registry.overflowed == 0)
 
     def durations(self, tool: str, server: str) -> Histogram:
         """Durations of all calls of one tool, with any outcome."""
@@ -59,13 +59,13 @@ class CallCounts:
 
 
 class CallCountReading:
-    """Counts at one point in time. `whole` says whether each called tool has its own count. With too many tools, the
-    metrics count the remaining tools together.
+    """Counts at one point in time. `is_complete` says whether each called tool has its own count. With too many tools,
+    the metrics count the remaining tools together.
     """
 
-    def __init__(self, counts: Mapping[ToolLabels, CallCount], *, whole: bool) -> None:
+    def __init__(self, counts: Mapping[ToolLabels, CallCount], *, is_complete: bool) -> None:
         self._counts = counts
-        self._whole = whole
+        self._is_complete = is_complete
 
     @property
     def by_tool(self) -> Mapping[ToolLabels, CallCount]:
@@ -73,10 +73,10 @@ class CallCountReading:
         return self._counts
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether each called tool has its own count."""
-        return self._whole
+        return self._is_complete
 
     def of(self, tool: str, server: str) -> CallCount | None:
         """Count of one tool; None if the tool may be counted together with others."""
-        return self._counts.get((tool, server), NEVER_CALLED if self._whole else None)
+        return self._counts.get((tool, server), NEVER_CALLED if self._is_complete else None)

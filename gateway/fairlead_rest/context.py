@@ -94,10 +94,10 @@ class Administration(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `fairlead up` runs this gateway."""
 
     @property
-    def who(self) -> str:
-        """End of refusals: which setting makes a group one of administrators."""
-        where = "which `fairlead up` reads when it starts" if self.local else "chart: gateway.settings.adminGroups"
-        return f"administrators are the groups in FAIRLEAD_ADMIN_GROUPS ({where})"
+    def setting_hint(self) -> str:
+        """Clause at the end of refusals: the setting that names the groups of administrators."""
+        source = "which `fairlead up` reads when it starts" if self.local else "chart: gateway.settings.adminGroups"
+        return f"administrators are the groups in FAIRLEAD_ADMIN_GROUPS ({source})"
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +168,8 @@ class RestContext:
         """
         if identity.is_created_key or identity.of_anybody:
             return False
-        certain = (key for key in subjects_of(identity) if key not in identity.doubtful)
-        return self.guard.identities.open or not self.administration.groups.isdisjoint(certain)
+        certain_keys = (key for key in subjects_of(identity) if key not in identity.doubtful)
+        return self.guard.identities.open or not self.administration.groups.isdisjoint(certain_keys)
 
     def makes_keys(self, identity: Identity) -> bool:
         """Whether the principal may make API keys for itself."""
@@ -188,7 +188,7 @@ class RestContext:
         values.
         """
         pieces = await read_pieces(request, self.max_body)
-        refused = await self.services.work.excess(b"".join(pieces))
-        if refused is not None:
-            raise Problem(INVALID_ARGUMENTS, f"the body has {refused}: send fewer")
+        excess = await self.services.work.excess(b"".join(pieces))
+        if excess is not None:
+            raise Problem(INVALID_ARGUMENTS, f"the body has {excess}: send fewer")
         return pieces

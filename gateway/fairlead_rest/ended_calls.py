@@ -152,18 +152,18 @@ class CallReader:
             return call.name
         server = self._snapshot.servers.get(call.server)
         prefix = None if server is None else server.catalog.prefix
-        shown = self._shown_name(call.server, call.name)
-        return tool_id(call.server, shown) if prefix is None else exposed_name(prefix, shown)
+        client_name = self._shown_name(call.server, call.name)
+        return tool_id(call.server, client_name) if prefix is None else exposed_name(prefix, client_name)
 
     def _shown_name(self, key: ServerKey, tool: str) -> str:
-        renamed = self._client_names.get(key)
-        if renamed is None:
+        client_names = self._client_names.get(key)
+        if client_names is None:
             server = self._snapshot.servers.get(key)
             tools = () if server is None else server.tools
-            renamed = self._client_names[key] = {
+            client_names = self._client_names[key] = {
                 each.name: each.shown_name for each in tools if each.renamed is not None
             }
-        return renamed.get(tool, tool)
+        return client_names.get(tool, tool)
 
     def server(self, call: EndedCall) -> ServerKey | None:
         """Server of a call; None if there is none, or the principal may not see it."""

@@ -62,21 +62,21 @@ class EventStreamResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         agent = agent_in(scope)
         self._readers.add(agent)
-        writing = asyncio.create_task(self._write(send), name="event stream")
-        disconnect = asyncio.create_task(_wait_for_disconnect(receive), name="reader of an event stream")
+        write_task = asyncio.create_task(self._write(send), name="event stream")
+        disconnect_task = asyncio.create_task(_wait_for_disconnect(receive), name="reader of an event stream")
 
         def cancel() -> None:
-            writing.cancel()
+            write_task.cancel()
 
         release = self._identities.watch(self._identity, cancel)
         try:
-            await asyncio.wait({writing, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({write_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             release()
             self._readers.give_back(agent)
-            writing.cancel()
-            disconnect.cancel()
-            await asyncio.gather(writing, disconnect, return_exceptions=True)
+            write_task.cancel()
+            disconnect_task.cancel()
+            await asyncio.gather(write_task, disconnect_task, return_exceptions=True)
 
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -91,13 +91,13 @@ class EventStreamResponse(Response):
 
 def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
     """Raise Problem if the agent of a request, or the gateway, has the maximum number of open streams."""
-    reached = readers.bound(agent_in(scope))
-    if reached is not None:
-        counts.count("event_streams", reached.bound)
+    reached_bound = readers.bound(agent_in(scope))
+    if reached_bound is not None:
+        counts.count("event_streams", reached_bound.bound)
         agent_limit = "of your streams are open, which is the limit for one agent"
         gateway_limit = "streams are open, which is the limit of this gateway"
-        text = agent_limit if reached.bound == "agent" else gateway_limit
-        raise Problem(RATE_LIMITED, f"{reached.limit} {text}", retry_after_ms=5000)
+        text = agent_limit if reached_bound.bound == "agent" else gateway_limit
+        raise Problem(RATE_LIMITED, f"{reached_bound.limit} {text}", retry_after_ms=5000)
 
 
 def event_piece(ident: str, kind: str, data: bytes) -> bytes:

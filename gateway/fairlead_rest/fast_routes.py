@@ -1,8 +1,8 @@
-"""Fast dispatch of requests whose route is determined by path and method alone.
+"""Fast dispatch of requests whose route is determined by path and method, without parameters.
 
 FastAPI and Starlette take 0.3 to 0.6 ms to find a route and to resolve dependencies, and block the event loop during
-that time. `FastRoutes` is placed between `fairlead_web.guard`, which authenticates clients, and FastAPI, and calls the
-functions of such routes directly. FastAPI handles all other requests: those to routes that have path parameters or
+that time. `FastRoutes` receives the requests that `fairlead_web.guard` has authenticated, and calls the functions of
+such routes directly. It passes all other requests on to FastAPI: those to routes that have path parameters or
 query parameters, unknown paths and methods, and the OpenAPI document.
 """
 

@@ -31,9 +31,10 @@ class KnownServer(msgspec.Struct, frozen=True):
 
 def visible_servers(catalog: SubjectCatalog) -> list[KnownServer]:
     """Servers that a subject may see, sorted by namespace and name."""
-    ready = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
+    catalog_servers = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
     return sorted(
-        [*ready, *(KnownServer(entry.key, entry.prefix) for entry in catalog.unready_servers())], key=attrgetter("key")
+        [*catalog_servers, *(KnownServer(entry.key, entry.prefix) for entry in catalog.unready_servers())],
+        key=attrgetter("key"),
     )
 
 
@@ -60,8 +61,8 @@ def find_server(catalog: SubjectCatalog, name: str) -> KnownServer:
 
 def current_entry(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
     """Return a server's entry; None if the server's catalog shows that the entry is outdated."""
-    outdated = entry is not None and entry.state in _OUTDATED
-    return None if outdated and server is not None and server.catalog.online else entry
+    is_outdated = entry is not None and entry.state in _OUTDATED
+    return None if is_outdated and server is not None and server.catalog.online else entry
 
 
 def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:

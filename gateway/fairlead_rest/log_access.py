@@ -12,17 +12,19 @@ from fairlead_rest.context import RestContext
 from fairlead_web.local_requests import is_local
 
 
-def admit(context: RestContext, request: Request, identity: Identity, data_is: str = "output of servers is") -> None:
-    """Raise Problem for principals that may not read the output of servers. `data_is` begins the message; pass another
-    text if the request is for other data that only administrators may read.
+def admit(
+    context: RestContext, request: Request, identity: Identity, message_start: str = "output of servers is"
+) -> None:
+    """Raise Problem for principals that may not read the output of servers. `message_start` begins the message; pass
+    another text if the request is for other data that only administrators may read.
     """
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, f"{data_is} shown only to administrators; {context.administration.who}")
+        raise Problem(FORBIDDEN, f"{message_start} shown only to administrators; {context.administration.setting_hint}")
     if context.guard.identities.open and not is_local(request):
         raise Problem(
             FORBIDDEN,
-            f"{data_is} shown only to programs on the gateway's machine, because authentication is off; with "
-            f"authentication, {data_is} shown to administrators; {context.administration.who}",
+            f"{message_start} shown only to programs on the gateway's machine, because authentication is off; with "
+            f"authentication, {message_start} shown to administrators; {context.administration.setting_hint}",
         )
 
 

@@ -22,8 +22,8 @@ def listed_person(context: RestContext, request: Request, records: str, *, every
     if not everybody:
         return _require_person(identity, records)
     if not may_read(context, request, identity):
-        who = context.administration.who
-        raise Problem(FORBIDDEN, f"only administrators may list the {records} of others; {who}")
+        hint = context.administration.setting_hint
+        raise Problem(FORBIDDEN, f"only administrators may list the {records} of others; {hint}")
     return None
 
 
@@ -32,11 +32,11 @@ def chosen_person(context: RestContext, request: Request, records: str, person: 
     identity = context.catalog(request).identity
     if person is None:
         return _require_person(identity, records)
-    wanted = person.encode("utf-8", "surrogatepass")
-    if (not wanted or wanted != person_of(identity)) and not may_read(context, request, identity):
-        who = context.administration.who
-        raise Problem(FORBIDDEN, f"only administrators may end the {records} of others; {who}")
-    return wanted
+    person_id = person.encode("utf-8", "surrogatepass")
+    if (not person_id or person_id != person_of(identity)) and not may_read(context, request, identity):
+        hint = context.administration.setting_hint
+        raise Problem(FORBIDDEN, f"only administrators may end the {records} of others; {hint}")
+    return person_id
 
 
 def time_of(seconds: float) -> str | None:

@@ -34,8 +34,8 @@ def handle_problems(app: FastAPI) -> None:
     async def handle_http_exception(request: Request, error: HTTPException) -> Response:
         # only the router raises HTTPException, with 404 or 405; all other refusals are Problems
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
-        what = f"{request.method} {request.url.path}: {error.detail}"
-        answer = problem_response(Problem(code, f"{what}; {_ENDPOINTS}" if code == NOT_FOUND else what))
+        detail = f"{request.method} {request.url.path}: {error.detail}"
+        answer = problem_response(Problem(code, f"{detail}; {_ENDPOINTS}" if code == NOT_FOUND else detail))
         answer.headers.update(error.headers or {})
         return answer
 

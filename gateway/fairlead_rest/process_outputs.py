@@ -11,18 +11,18 @@ from fairlead_mcp.printed import PrintedLines
 
 class ProcessOutputs:
     """Output of servers' processes, by server. `children` are the child processes of this gateway; None if it runs no
-    servers. `declared` returns the servers that may have a process. `installation` returns the output of the
+    servers. `declared_servers` returns the servers that may have a process. `installation` returns the output of the
     installation of a server's package.
     """
 
     def __init__(
         self,
         children: ChildHost | None = None,
-        declared: Callable[[], Iterable[ServerKey]] | None = None,
+        declared_servers: Callable[[], Iterable[ServerKey]] | None = None,
         installation: Callable[[ServerKey], PrintedLines | None] | None = None,
     ) -> None:
         self._children = children
-        self._declared = declared or tuple
+        self._declared_servers = declared_servers or tuple
         self._installation = installation
 
     @property
@@ -33,7 +33,7 @@ class ProcessOutputs:
     def servers(self) -> set[ServerKey]:
         """Servers that have output, or may have a process."""
         children = () if self._children is None else self._children.children()
-        return {*self._declared(), *(key for key in children if isinstance(key, ServerKey))}
+        return {*self._declared_servers(), *(key for key in children if isinstance(key, ServerKey))}
 
     def of(self, server: ServerKey) -> PrintedLines | None:
         """Output of a server's processes, or before the first start of its installation; None if there is neither."""

@@ -30,8 +30,8 @@ def check_query(query: bytes, parameters: dict[str, bool]) -> Problem | None:
     """
     if not query:
         return None
-    counted = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-    for name, times in counted.items():
+    counts = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    for name, times in counts.items():
         if name not in parameters:
             similar_name = suggest_name(name, parameters)
             hint = "" if similar_name is None else f". Did you mean {similar_name}?"

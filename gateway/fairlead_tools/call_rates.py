@@ -90,9 +90,13 @@ class CallRates:
         readings.append(_Counts(now, counts))
         while len(readings) > 2 and readings[1].at <= now - WINDOW:
             readings.popleft()
-        recent = {origin: each for origin, each in self._origins.items() if each[-1].at > now - WINDOW}
-        recent[reading.origin] = readings
-        self._origins = dict([*recent.items()][-MOST_ORIGINS:])
+        recent_origins = {
+            origin: origin_readings
+            for origin, origin_readings in self._origins.items()
+            if origin_readings[-1].at > now - WINDOW
+        }
+        recent_origins[reading.origin] = readings
+        self._origins = dict([*recent_origins.items()][-MOST_ORIGINS:])
         return self._sum()
 
     @property
@@ -109,18 +113,20 @@ class CallRates:
         sums: dict[str, CallRate] = {}
         for readings in self._origins.values():
             for name, rate in _rates(readings, self._absent):
-                before = sums.get(name)
-                both = rate if before is None else CallRate(before.calls + rate.calls, before.errors + rate.errors)
-                sums[name] = both
+                old_rate = sums.get(name)
+                total_rate = (
+                    rate if old_rate is None else CallRate(old_rate.calls + rate.calls, old_rate.errors + rate.errors)
+                )
+                sums[name] = total_rate
         return sums
 
 
 def _rates(readings: deque[_Counts], absent: CallTotal | None) -> Iterator[tuple[str, CallRate]]:
-    last = readings[-1]
-    for name, count in last.tools.items():
-        first = next((counts for counts in readings if absent is not None or name in counts.tools), last)
-        minutes = (last.at - first.at) / 60
+    last_counts = readings[-1]
+    for name, count in last_counts.tools.items():
+        first_counts = next((counts for counts in readings if absent is not None or name in counts.tools), last_counts)
+        minutes = (last_counts.at - first_counts.at) / 60
         if minutes > 0:
-            before = first.tools.get(name) or absent or count
-            calls, errors = count.calls - before.calls, count.errors - before.errors
+            old_count = first_counts.tools.get(name) or absent or count
+            calls, errors = count.calls - old_count.calls, count.errors - old_count.errors
             yield name, CallRate(max(0, calls) / minutes, max(0, errors) / minutes)

@@ -31,7 +31,7 @@ from fairlead_tools.refusal import (
     Refusal,
 )
 
-_OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
+_CODES_BY_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.ConnectFailed, CONNECTION_LOST),
     (errors.ConnectionLost, CONNECTION_LOST),
     (errors.Timeout, TIMEOUT),
@@ -42,10 +42,10 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
 )
 
 
-def invalid_arguments(wrong: str) -> Refusal:
-    """Make the refusal of arguments that do not match the inputSchema; `wrong` has one error per line."""
-    listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
-    return Refusal(INVALID_ARGUMENTS, f"The arguments do not match the tool's inputSchema:{listed}")
+def invalid_arguments(faults: str) -> Refusal:
+    """Make the refusal of arguments that do not match the inputSchema; `faults` has one error per line."""
+    fault_lines = "".join(f"\n- {line}" for line in faults.split("\n"))
+    return Refusal(INVALID_ARGUMENTS, f"The arguments do not match the tool's inputSchema:{fault_lines}")
 
 
 def missing_capability(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:
@@ -61,8 +61,8 @@ def missing_capability(tool: str, server: ServerKey, capabilities: tuple[str, ..
 
 def limit_refusal(message: str, retry_after: float | None) -> Refusal:
     """Make the refusal of a call above a limit. `retry_after` is in seconds; None if waiting does not help."""
-    after = None if retry_after is None else _in_milliseconds(retry_after)
-    return Refusal(RATE_LIMITED, message[:1].upper() + message[1:], after)
+    retry_after_ms = None if retry_after is None else _in_milliseconds(retry_after)
+    return Refusal(RATE_LIMITED, message[:1].upper() + message[1:], retry_after_ms)
 
 
 def limit_of(error: Exception) -> str:
@@ -92,16 +92,16 @@ def refusal_for(error: errors.McpError) -> Refusal:
         return _of_rpc_error(error)
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
-        after = error.retry_after_s
-        return Refusal(code, without_address(error), None if after is None else after * 1000)
+        retry_after_s = error.retry_after_s
+        return Refusal(code, without_address(error), None if retry_after_s is None else retry_after_s * 1000)
     if isinstance(error, AdmissionRefused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     if isinstance(error, GrantFailed):
         if error.sign_in_url or error.cause == SIGN_IN_CAUSE:
             return _of_missing_grant(error)
-        demanded = f"; the new token has to be requested with the claims {error.claims}" if error.claims else ""
-        return Refusal(CREDENTIAL_UNAVAILABLE, f"{without_address(error)}{demanded}", claims=error.claims)
-    for kind, code in _OF_ERROR:
+        claims_clause = f"; the new token has to be requested with the claims {error.claims}" if error.claims else ""
+        return Refusal(CREDENTIAL_UNAVAILABLE, f"{without_address(error)}{claims_clause}", claims=error.claims)
+    for kind, code in _CODES_BY_ERROR:
         if isinstance(error, kind):
             return Refusal(code, without_address(error))
     return Refusal(UPSTREAM_ERROR, str(error))
@@ -124,8 +124,8 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
     if error.code == jsonrpc.INVALID_PARAMS:
         return Refusal(INVALID_ARGUMENTS, str(error))
     if error.code == jsonrpc.MISSING_CLIENT_CAPABILITY:
-        named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
-        message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
+        names = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
+        message = f"The tool needs a client capability that this client has not declared ({names}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
     pages = url_elicitation.pages_in_error(error)
     if pages:

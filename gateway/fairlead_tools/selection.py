@@ -23,11 +23,11 @@ MAX_COPIES: Final = 64
 META_SELECTION: Final = "fairlead.dev/selection"
 """Member of `_meta` in a result of which the expression could not select a part: `{failed: REASON}`."""
 _REASON_LENGTH: Final = 200
-_ONE: Final = frozenset({"field", "index", "slice", "identity", "current", "literal"})
-_SUM: Final = frozenset(
+_SINGLE_COPY_KINDS: Final = frozenset({"field", "index", "slice", "identity", "current", "literal"})
+_ADDING_KINDS: Final = frozenset(
     {"multi_select_list", "multi_select_dict", "or_expression", "and_expression", "comparator", "function_expression"}
 )
-_PRODUCT: Final = frozenset(
+_MULTIPLYING_KINDS: Final = frozenset(
     {
         "subexpression",
         "pipe",
@@ -105,11 +105,11 @@ def _is_text(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
-def _select(expression: str, structured: Raw | None, texts: list[str]) -> Any:
+def _select(expression: str, structured_content: Raw | None, texts: list[str]) -> Any:
     """The part of structured content, or of the only text. Raises BadJmesPath and what JMESPath's functions raise."""
     compiled = _compile(expression)
-    if structured is not None:
-        return compiled.search(_decode(structured))
+    if structured_content is not None:
+        return compiled.search(_decode(structured_content))
     if len(texts) != 1:
         raise BadJmesPath(f"the result has no structured content, and {len(texts)} texts instead of one that is JSON")
     try:
@@ -129,12 +129,12 @@ def _compile(expression: str) -> Any:
         raise BadJmesPath(f"the expression has {len(expression)} characters; the maximum is {EXPRESSION_LENGTH}")
     try:
         compiled = jmespath.compile(expression)
-        unknown = sorted({*_functions(compiled.parsed)} - {*Functions.FUNCTION_TABLE})
+        unknown_functions = sorted({*_functions(compiled.parsed)} - {*Functions.FUNCTION_TABLE})
         copies = _copies(compiled.parsed)
     except (JMESPathError, RecursionError, ValueError) as error:
         raise BadJmesPath(f"not a JMESPath expression: {' '.join(str(error).split())[:_REASON_LENGTH]}") from None
-    if unknown:
-        raise BadJmesPath(f"JMESPath has no function {unknown[0]}()")
+    if unknown_functions:
+        raise BadJmesPath(f"JMESPath has no function {unknown_functions[0]}()")
     if copies > MAX_COPIES:
         raise BadJmesPath(f"the expression can copy its input {copies:.3g} times; the maximum is {MAX_COPIES}")
     return compiled
@@ -152,15 +152,15 @@ def _functions(node: dict[str, Any]) -> Iterator[str]:
 def _copies(node: dict[str, Any]) -> float:
     """Upper bound of the copies of its input that a node of the syntax tree makes."""
     kind = node["type"]
-    if kind in _ONE:
+    if kind in _SINGLE_COPY_KINDS:
         return 1
     parts = [_copies(child) for child in node["children"]]
     if kind == "filter_projection":
         left, right, condition = parts
         return left * (right + condition)
-    applies = any(child["type"] == "expref" for child in node["children"])
-    if kind in _PRODUCT or (kind == "function_expression" and applies):
+    has_applied_expression = any(child["type"] == "expref" for child in node["children"])
+    if kind in _MULTIPLYING_KINDS or (kind == "function_expression" and has_applied_expression):
         return math.prod(parts)
-    if kind in _SUM:
+    if kind in _ADDING_KINDS:
         return sum(parts) or 1
     raise ValueError(f"{kind} is not supported")

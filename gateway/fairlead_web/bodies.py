@@ -32,8 +32,8 @@ async def read_pieces(request: Request, limit: int) -> list[bytes]:
     """Read the body in pieces, without a byte order mark (RFC 8259 section 8.1). Raises Problem if the body has more
     than `limit` bytes, or if Content-Type is not JSON.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON and not kind.endswith("+json"):
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != JSON and not content_type.endswith("+json"):
         raise Problem(UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
@@ -71,10 +71,10 @@ def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Resp
     if sum(map(len, body)) <= PIECE:
         return Response(b"".join(body), status, media_type=JSON)
     pieces = [memoryview(part)[start : start + PIECE] for part in body for start in range(0, len(part), PIECE)]
-    return _InPieces(pieces, status)
+    return _PiecewiseResponse(pieces, status)
 
 
-class _InPieces(Response):
+class _PiecewiseResponse(Response):
     """A response written in pieces, as fast as the client reads, with an event loop iteration before each piece."""
 
     def __init__(self, pieces: Sequence[memoryview], status: int) -> None:
@@ -83,18 +83,18 @@ class _InPieces(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         count: Callable[[int], None] = scope.get(UNREAD, _ignore_size)
-        left = sum(map(len, self._pieces))
-        count(left)
+        unread_bytes = sum(map(len, self._pieces))
+        count(unread_bytes)
         try:
             await asyncio.sleep(0)
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             for number, piece in enumerate(self._pieces, 1):
                 await asyncio.sleep(0)
                 await send({"type": "http.response.body", "body": piece, "more_body": number < len(self._pieces)})
-                left -= len(piece)
+                unread_bytes -= len(piece)
                 count(-len(piece))
         finally:
-            count(-left)
+            count(-unread_bytes)
 
 
 def _ignore_size(size: int) -> None:
@@ -105,12 +105,12 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result |
     """Await `work` and return its result. If the client disconnects first, cancel `work` and return None."""
     task = asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
-    others = task.cancelling()
-    disconnected = False
+    other_cancellations = task.cancelling()
+    has_disconnected = False
 
     def cancel() -> None:
-        nonlocal disconnected
-        disconnected = True
+        nonlocal has_disconnected
+        has_disconnected = True
         task.cancel()
 
     async def watch() -> None:
@@ -118,20 +118,22 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result |
         cancel()
 
     on_disconnect = request.scope.get(ON_DISCONNECT)
-    watching = None if on_disconnect else asyncio.get_running_loop().create_task(watch(), name="watch for a disconnect")
+    watch_task = (
+        None if on_disconnect else asyncio.get_running_loop().create_task(watch(), name="watch for a disconnect")
+    )
     if on_disconnect:
         on_disconnect(cancel)
     try:
         result = await work
     except (asyncio.CancelledError, Exception):
-        if disconnected and task.uncancel() <= others:
+        if has_disconnected and task.uncancel() <= other_cancellations:
             return None
         raise
     finally:
         if on_disconnect:
             on_disconnect(None)
-        if watching is not None:
-            watching.cancel()
-    if disconnected:
+        if watch_task is not None:
+            watch_task.cancel()
+    if has_disconnected:
         task.uncancel()
     return result

@@ -22,5 +22,5 @@ _PREFLIGHT: Final = {
 
 
 def preflight_answer() -> Response:
-    """Answer to the question of a browser whether a page may send a request."""
+    """Answer to a browser that asks whether a page may send a request."""
     return Response(None, 204, {**CROSS_ORIGIN, **_PREFLIGHT})

@@ -1,6 +1,6 @@
 """Admits requests to the REST API and the LLM APIs with the same checks as the MCP endpoints, and serves public pages.
 
-ASGI middleware, which checks the headers Host and Origin (against DNS rebinding), then the credential. Two kinds of
+The ASGI middleware checks the headers Host and Origin (against DNS rebinding), then the credential. Two kinds of
 public pages need no credential: the probes of the kubelet, and the metadata of the protected resource (RFC 9728).
 Public pages are served without loading the REST API. An admitted request always has an identity in its ASGI scope.
 """
@@ -189,7 +189,7 @@ class RequestGuard:
         self, headers: dict[bytes, bytes], api: CredentialReader | None, *, any_origin: bool
     ) -> Problem | None:
         """Rejection of a request that a foreign web page may have sent; None if the request is valid. With
-        `any_origin`, only `Host` is checked. For `own_pages` of `api`, an origin that equals `Host` is valid too,
+        `any_origin`, only `Host` is checked. For `has_own_pages` of `api`, an origin that equals `Host` is valid too,
         unless every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
         """
         if not self.allow.allows_host(headers.get(b"host")):
@@ -199,9 +199,11 @@ class RequestGuard:
         if any_origin or (api is not None and api.any_origin):
             return None
         origin = headers.get(b"origin")
-        own_pages = api is not None and api.own_pages
-        own = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
-        if not own and not self.allow.allows_origin(origin):
+        has_own_pages = api is not None and api.own_pages
+        is_own_origin = (
+            has_own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
+        )
+        if not is_own_origin and not self.allow.allows_origin(origin):
             return Problem(
                 FORBIDDEN_ORIGIN, "the header Origin is not allowed: add its value to FAIRLEAD_ALLOWED_ORIGINS"
             )
@@ -214,7 +216,7 @@ class RequestGuard:
 
     async def check(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
         """Check a request; returns the reason to reject it. For an admitted request, sets the identity in the scope and
-        returns None. If `api` is given, it reads the credential; otherwise that is the header Authorization.
+        returns None. If `api` is given, it reads the credential; otherwise the credential is the header Authorization.
         """
         headers, metadata = by_name(scope["headers"]), is_metadata(scope["path"])
         problem = self._origin_problem(headers, api, any_origin=metadata)
@@ -228,13 +230,13 @@ class RequestGuard:
                 return problem
             headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
-        admitted = await self.admit(credential, headers, scope["client"][0], scope["path"])
-        if isinstance(admitted, Problem):
-            return admitted
-        if admitted is LOCAL and (is_forwarded(headers) or not scope[BY_OWNER]()):
-            admitted = ANONYMOUS
-        scope[IDENTITY] = admitted
-        scope[UNREAD] = self.counter(admitted, scope["client"][0])
+        verdict = await self.admit(credential, headers, scope["client"][0], scope["path"])
+        if isinstance(verdict, Problem):
+            return verdict
+        if verdict is LOCAL and (is_forwarded(headers) or not scope[BY_OWNER]()):
+            verdict = ANONYMOUS
+        scope[IDENTITY] = verdict
+        scope[UNREAD] = self.counter(verdict, scope["client"][0])
         WORKS_FOR.set(agent_in(scope))
         return None
 
@@ -245,9 +247,9 @@ class RequestGuard:
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
         if not isinstance(verdict, Identity):
             return self._refuse(verdict, Origin(address, headers))
-        elsewhere = refuse_elsewhere(verdict, path)
-        if elsewhere is not None:
-            return self._refuse(elsewhere, Origin(address, headers, verdict))
+        path_refusal = refuse_elsewhere(verdict, path)
+        if path_refusal is not None:
+            return self._refuse(path_refusal, Origin(address, headers, verdict))
         overload = self._overload_problem(verdict, headers, address)
         if overload is None:
             await self._prepare(verdict)
@@ -257,25 +259,25 @@ class RequestGuard:
         """Return the function that counts the response bytes that the client has not read, for the key UNREAD."""
         return functools.partial(self._buffers.add_unread, agent_name(identity, address))
 
-    def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
+    def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, detail: str) -> None:
         """Record in the audit log that an admitted request has changed the installation."""
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
-            self._auditor.record_change(origin, action, name, server, what)
+            self._auditor.record_change(origin, action, name, server, detail)
 
-    def record_grant_made(self, scope: Scope, identity: Identity, server: ServerKey, what: str) -> None:
+    def record_grant_made(self, scope: Scope, identity: Identity, server: ServerKey, detail: str) -> None:
         """Record in the audit log that a user has signed in to a server, by a request for a public page."""
         if self._auditor is not None:
             headers = by_name(scope["headers"])
             origin = Origin(self.client(scope, headers)[0], headers, identity)
-            self._auditor.record_change(origin, "accounts/grant", str(server), server, what)
+            self._auditor.record_change(origin, "accounts/grant", str(server), server, detail)
 
-    def record_sign_in(self, scope: Scope, identity: Identity, client: str, what: str) -> None:
+    def record_sign_in(self, scope: Scope, identity: Identity, client: str, detail: str) -> None:
         """Record in the audit log that a user has signed a client in, by a request for a public page."""
         if self._auditor is not None:
             headers = by_name(scope["headers"])
             origin = Origin(self.client(scope, headers)[0], headers, identity)
-            self._auditor.record_change(origin, "sign-ins/grant", client, None, what)
+            self._auditor.record_change(origin, "sign-ins/grant", client, None, detail)
 
     def record_sign_in_refusal(self, scope: Scope, status: int, reason: str) -> None:
         """Record in the audit log that a sign-in of a client, or the renewal of one, was refused."""
@@ -291,12 +293,12 @@ class RequestGuard:
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """Rejection of a request while clients have left too many response bytes unread; None otherwise."""
-        refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.refuses_requests else None
-        if refused is None:
+        refusal = self._buffers.refusal(agent_name(identity, address)) if self._buffers.refuses_requests else None
+        if refusal is None:
             return None
         if self._auditor is not None:
-            self._auditor.record_rejection(Origin(address, headers, identity), *refused)
-        return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
+            self._auditor.record_rejection(Origin(address, headers, identity), *refusal)
+        return Problem(OVERLOADED if refusal[0] == 503 else RATE_LIMITED, refusal[1], retry_after_ms=RETRY_MS)
 
     def _refuse(self, refusal: CredentialRefusal, origin: Origin) -> Problem:
         """Rejection of a request without a credential that is valid for it, which is recorded."""
@@ -329,11 +331,13 @@ class GuardMiddleware:
                 if (api := await find(scope)) is not None:
                     break
             problem = await self._guard.check(scope, api)
-            refused = None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
+            error_response = (
+                None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
+            )
         except Exception:
             log.exception("Checking the credential of a request failed")
-            refused = internal_error()
-        await (refused or api or self._app)(scope, receive, send)
+            error_response = internal_error()
+        await (error_response or api or self._app)(scope, receive, send)
 
 
 def _host_of(origin: bytes) -> bytes:

@@ -41,7 +41,7 @@ def message_page(title: str, text: str, status: int = 200) -> Response:
 
 def onward_page(title: str, text: str, url: str, label: str) -> Response:
     """Page that loads a URL at once, by a link, not by a redirect: `form-action` forbids that of a form to another
-    site, and within a redirect from another site browsers send no `SameSite=Strict` cookie.
+    `form-action` forbids the redirect of a form to
     """
     head = f'<meta http-equiv="refresh" content="0; url={escape(url)}">'
     body = f'<p>{escape(text)}</p><p><a href="{escape(url)}">{escape(label)}</a></p>'
@@ -70,16 +70,16 @@ def decision_page(
     facts: Sequence[tuple[str, str]],
     notes: Sequence[str],
     action: str,
-    hidden: Mapping[str, str],
+    hidden_fields: Mapping[str, str],
     confirmation: str = "",
 ) -> Response:
-    """Page with facts, notes, and a form that posts `hidden` and `decision`, `allow` or `deny`, to `action`. Nobody can
-    allow without ticking the box `confirmation`, if there is one.
+    """Page with facts, notes, and a form that posts `hidden_fields` and `decision`, `allow` or `deny`, to `action`.
+    Nobody can allow without ticking the box `confirmation`, if there is one.
     """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     text = "".join(f"<p>{escape(note)}</p>" for note in notes)
     fields = "".join(
-        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in hidden.items()
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in hidden_fields.items()
     )
     box = f'<p><label><input type="checkbox" required> {escape(confirmation)}</label></p>' if confirmation else ""
     form = (
@@ -93,8 +93,8 @@ def decision_page(
 def key_page(
     title: str, facts: Sequence[tuple[str, str]], note: str, help_url: str, action: str, token: str, status: int = 200
 ) -> Response:
-    """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the page at which the
-    user gets the key, which may be empty. The page never has the key.
+    """Page with facts, a note and a form that posts `key` and `token` to `action`. `help_url` is the URL of the page at
+    which the user gets the key, or empty. The page never has the key.
     """
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     link = ""

@@ -1,16 +1,17 @@
 """Pages at which users sign in to servers: from the link in an answer to a call, to the grant.
 
     GET  /sign-in/NAMESPACE/NAME?id=…   shows the server and the authorization server
-    POST /sign-in/NAMESPACE/NAME?id=…   sends the browser there
+    POST /sign-in/NAMESPACE/NAME?id=…   sends the browser to the authorization server
     GET  /sign-in/callback/NAMESPACE/NAME?code=…    takes the answer
 
-At a server for which each user enters a key, the first page has a form for it, and the POST takes the key, which no
-page, log or error repeats.
+At a server for which each user enters a key, the first page has a form for the key, and the POST takes it; no page,
+log or error repeats the key.
 
-Who opens the link must be the user who called. At a gateway that serves its own machine alone, that is the machine's
-owner, whose browser runs on it. Elsewhere the console admits the browser, by its session. The admitted browser has a
-cookie, without which it can neither begin nor take the answer. So somebody who opens another user's link attaches no
-account to that user, and an answer that an attacker obtained is not taken from the victim's browser.
+The person who opens the link must be the user who called. At a gateway that serves only its own machine, that user is
+the machine's owner, whose browser runs on the machine. Elsewhere the console admits the browser, by its session. The
+admitted browser has a cookie, without which it can neither begin the sign-in nor deliver the answer. So somebody who
+opens another user's link attaches no account to that user, and an answer that an attacker obtained is not taken from
+the victim's browser.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ MAX_FORM: Final = 4 << 10
 """Limit on the bytes of a posted form."""
 MAX_FIELDS: Final = 32
 """Limit on the parameters of an answer."""
-_GONE: Final = (
+_CLOSED_LINK: Final = (
     "This link is not open any more: it was used already, or is older than ten minutes. Call the tool again, or run "
     "fairlead login, to get a new one."
 )
@@ -88,8 +89,8 @@ class SignInPages:
     async def request(self, scope: Scope) -> SignInRequest | None:
         """The request as one for these pages; None if its path does not belong to them."""
         path = scope["path"]
-        own = path.startswith(ROOT) or (path == PORT_CALLBACK and self._site.is_local)
-        return SignInRequest(self, scope) if own else None
+        is_own_path = path.startswith(ROOT) or (path == PORT_CALLBACK and self._site.is_local)
+        return SignInRequest(self, scope) if is_own_path else None
 
     async def answer(self, request: Request) -> Response:
         """Answer a request whose `Host` and `Origin` are allowed."""
@@ -103,11 +104,11 @@ class SignInPages:
             return RedirectResponse(address, 303, {"cache-control": "no-store"})
         if method == "GET" and (path == CALLBACK or server_in(path, CALLBACK) is not None):
             return await self._take_answer(request)
-        if method == "GET" and (described := server_in(path, CLIENT)) is not None:
-            return self._describe_client(described)
+        if method == "GET" and (server := server_in(path, CLIENT)) is not None:
+            return self._describe_client(server)
         pending = self._sign_ins.find(request.query_params.get(ID, ""))
         if pending is None or urlsplit(path_of(pending.server, pending.id)).path != request.scope["path"]:
-            return message_page("This link is not open", _GONE, 404)
+            return message_page("This link is not open", _CLOSED_LINK, 404)
         if method == "POST":
             return await self._begin(request, pending)
         base = self._site.base_url()
@@ -118,40 +119,40 @@ class SignInPages:
 
     async def _show(self, request: Request, pending: PendingSignIn) -> Response:
         cookie = request.cookies.get(self._cookie_of(pending), "")
-        admitted = self._sign_ins.admits(pending, cookie)
-        if not admitted and not self._site.is_local:
+        is_admitted = self._sign_ins.admits(pending, cookie)
+        if not is_admitted and not self._site.is_local:
             return onward_page(
                 f"Sign in at {pending.server}",
                 "The gateway first has to know that you are the person who called.",
                 CONSENT + pending.id,
                 "Continue",
             )
-        if not admitted:
+        if not is_admitted:
             cookie = self._sign_ins.admit_browser(pending)
         if self._sign_ins.key_of(pending.server) is not None:
             page = self._key_form(pending, cookie)
-            if not admitted:
+            if not is_admitted:
                 page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
             return page
         try:
-            leads_to = await self._sign_ins.destination(pending)
-            called = _host_of(self._sign_ins.address_of(pending.server))
+            destination = await self._sign_ins.destination(pending)
+            server_host = _host_of(self._sign_ins.address_of(pending.server))
         except GrantFailed as error:
             return message_page(f"You cannot sign in at {pending.server} now", _sentence(error), 502)
-        host, issuer = _host_of(leads_to.url), _host_of(leads_to.issuer)
+        host, issuer = _host_of(destination.url), _host_of(destination.issuer)
         facts = [
             ("Server", str(pending.server)),
-            ("Calls go to", called),
+            ("Calls go to", server_host),
             ("You are sent to", host),
-            ("Authorization server", leads_to.issuer),
+            ("Authorization server", destination.issuer),
         ]
         if not self._site.is_local:
             facts.append(("The grant is for", pending.holder))
         action = path_of(pending.server, pending.id)
-        note = _FOREIGN_ISSUER.format(server=called, issuer=issuer) if called != issuer else ""
+        note = _FOREIGN_ISSUER.format(server=server_host, issuer=issuer) if server_host != issuer else ""
         title, label = f"Sign in at {pending.server}", f"Continue to {host}"
         page = form_page(title, facts, note, action, pending.form_token(cookie), label)
-        if not admitted:
+        if not is_admitted:
             page.headers.append("set-cookie", browser_cookie(pending, cookie, self._site))
         return page
 
@@ -177,20 +178,20 @@ class SignInPages:
         return page
 
     def _key_form(self, pending: PendingSignIn, cookie: str, problem: str = "") -> Response:
-        """Form for a key; `problem` says why another one was not taken."""
+        """Form for a key; `problem` says why the previous key was not taken."""
         key = self._sign_ins.key_of(pending.server)
         title = f"Your key for {pending.server}"
         try:
             address = self._sign_ins.address_of(pending.server)
         except GrantFailed as error:
             return message_page(title, _sentence(error), 502)
-        called = _host_of(address) or address
-        facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(address) else "Program", called)]
+        receiver = _host_of(address) or address
+        facts = [("Server", str(pending.server)), ("The key is sent to" if _host_of(address) else "Program", receiver)]
         if key is not None and key.description:
             facts.append(("Wanted", key.description))
         if not self._site.is_local:
             facts.append(("The key is for calls of", pending.holder))
-        note = _KEY_NOTE.format(place=called)
+        note = _KEY_NOTE.format(place=receiver)
         if address.startswith("http://") and not is_confidential(address):
             note = f"{note} {_KEY_IN_THE_CLEAR}"
         help_url = "" if key is None else key.help_url
@@ -206,8 +207,8 @@ class SignInPages:
             return self._key_form(pending, cookie, _sentence(error))
         except GrantFailed as error:
             return message_page(f"Your key for {pending.server} was not stored", _sentence(error), 502)
-        what = f"key of {pending.holder}"
-        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, what)
+        detail = f"key of {pending.holder}"
+        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, detail)
         page = message_page(
             f"Your key for {pending.server} is stored", "You can close this window; calls go on by themselves."
         )
@@ -217,17 +218,17 @@ class SignInPages:
     async def _take_answer(self, request: Request) -> Response:
         pairs = parse_qsl(request.url.query, keep_blank_values=True)[:MAX_FIELDS]
         answer = dict(pairs)
-        begun = self._sign_ins.of_answer(request.url.path, answer, request.cookies)
-        if begun is None or len(answer) < len(pairs):  # a parameter must not be repeated (RFC 6749 section 3.1)
+        open_sign_in = self._sign_ins.of_answer(request.url.path, answer, request.cookies)
+        if open_sign_in is None or len(answer) < len(pairs):  # a parameter must not be repeated (RFC 6749 section 3.1)
             return message_page("This sign-in is not open", _NOT_BEGUN, 403)
-        pending, authorization = begun
+        pending, authorization = open_sign_in
         try:
             remark = await self._sign_ins.finish(pending, authorization, answer)
         except GrantFailed as error:
             return message_page(f"Not signed in at {pending.server}", _sentence(error), 400)
         scopes = " ".join(authorization.scopes)
-        what = f"of {pending.holder} at {authorization.issuer}{f' for {scopes}' if scopes else ''}"
-        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, what)
+        detail = f"of {pending.holder} at {authorization.issuer}{f' for {scopes}' if scopes else ''}"
+        self._guard.record_grant_made(request.scope, identity_of(pending.person), pending.server, detail)
         page = message_page(
             f"Signed in at {pending.server}", remark or "You can close this window; calls go on by themselves."
         )
@@ -282,14 +283,14 @@ class SignInRequest:
 
 
 def cookie_name(pending: PendingSignIn, site: SignInSite) -> str:
-    """Name of a browser's cookie. With https it has a prefix by which browsers take it from this host alone: a cookie
-    that another host of the domain sets would make its own sign-in that of the browser's user.
+    """Name of a browser's cookie. With https, the name has a prefix by which browsers take the cookie only from this
+    host: otherwise another host of the domain could set the cookie of its own sign-in in the user's browser.
     """
     return f"__Host-{pending.cookie}" if site.is_secure else pending.cookie
 
 
 def browser_cookie(pending: PendingSignIn, value: str, site: SignInSite) -> str:
-    """`Set-Cookie` of a browser that was admitted to a sign-in; with an empty value, that which removes it.
+    """`Set-Cookie` of a browser that was admitted to a sign-in; with an empty value, the one that removes the cookie.
 
     The provider leads the browser back from another site, so the cookie is `Lax`.
     """

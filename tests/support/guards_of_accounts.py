@@ -10,7 +10,7 @@ _REST = "tests/component/rest/test_accounts.py"
 _SIGN_INS = "tests/component/authorization/test_listed_sign_ins.py"
 _OF_OTHERS = (
     ("    if not may_read(", "    if False and not may_read("),
-    ("    if (not wanted or wanted != person_of(identity)) and", "    if False and"),
+    ("    if (not person_id or person_id != person_of(identity)) and", "    if False and"),
 )
 
 ACCOUNTS = (
@@ -125,7 +125,7 @@ ACCOUNTS = (
     Guard(
         "registrations without end, each at another issuer that a server names",
         "fairlead_mcp.oauth.client_registrations",
-        (("            await self._make_room(key, redirect_uri)\n", ""),),
+        (("            await self._delete_excess(key, redirect_uri)\n", ""),),
         f"{_CONSENTS}::test_issuers_without_end_leave_few_registrations",
         "assert",
     ),

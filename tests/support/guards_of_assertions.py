@@ -26,7 +26,7 @@ ASSERTIONS = (
     Guard(
         "an identity assertion of an issuer whose assertions are not taken",
         _GRANT,
-        (("if not isinstance(issuer, str) or issuer not in trusted.issuers:", "if not isinstance(issuer, str):"),),
+        (("if not isinstance(issuer, str) or issuer not in assertions.issuers:", "if not isinstance(issuer, str):"),),
         f"{_TEST}::test_assertion_of_an_issuer_that_only_signs_people_in_is_refused",
         "200 == 400",
     ),
@@ -68,8 +68,8 @@ ASSERTIONS = (
         _CHECKS,
         (
             (
-                "    if not resources_here or len(resources_here) < len(listed):\n",
-                "    resources_here = resources_here or [issuer]\n    if False:\n",
+                "    if not resources or len(resources) < len(claimed):\n",
+                "    resources = resources or [issuer]\n    if False:\n",
             ),
         ),
         f"{_TEST}::test_assertion_for_a_resource_elsewhere_is_refused",
@@ -78,14 +78,14 @@ ASSERTIONS = (
     Guard(
         "an identity assertion for a resource here and one elsewhere",
         _CHECKS,
-        (("    if not resources_here or len(resources_here) < len(listed):\n", "    if not resources_here:\n"),),
+        (("    if not resources or len(resources) < len(claimed):\n", "    if not resources:\n"),),
         f"{_TEST}::test_assertion_for_a_resource_here_and_one_elsewhere_is_refused",
         "200 == 400",
     ),
     Guard(
         "a token for a wider resource than that of the identity assertion",
         _CHECKS,
-        (("    if not any(is_at(resource, each) for each in resources_here):\n", "    if False:\n"),),
+        (("    if not any(is_at(resource, each) for each in resources):\n", "    if False:\n"),),
         f"{_TEST}::test_request_does_not_widen_the_resource_of_an_assertion",
         "(200, None)",
     ),
@@ -113,7 +113,7 @@ ASSERTIONS = (
     Guard(
         "an identity assertion without end, whose use is kept as long",
         _CHECKS,
-        (("    if ends > now + MAX_SECONDS + SKEW_SECONDS:\n", "    if False:\n"),),
+        (("    if expires_at > now + MAX_SECONDS + SKEW_SECONDS:\n", "    if False:\n"),),
         f"{_TEST}::test_assertion_that_lives_long_is_refused",
         "200 == 400",
     ),

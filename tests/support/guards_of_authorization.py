@@ -13,7 +13,7 @@ AUTHORIZATION = (
     Guard(
         "the answer of another provider to a client's sign-in",
         "fairlead_mcp.oauth.authorization_request",
-        (("    if named is not None and named != issuer:\n", "    if False:\n"),),
+        (("    if answer_issuer is not None and answer_issuer != issuer:\n", "    if False:\n"),),
         f"{_TEST}::test_answer_of_another_provider_is_not_taken",
         "200 == 400",
     ),
@@ -100,7 +100,12 @@ AUTHORIZATION = (
     Guard(
         "a token for a resource that is not the gateway's",
         f"{_PROTOCOL}.resources",
-        (("    if not below or dots or PLAIN_PATH.fullmatch(path) is None:\n", "    if not below:\n"),),
+        (
+            (
+                "    if not is_below or has_dot_segments or PLAIN_PATH.fullmatch(path) is None:\n",
+                "    if not is_below:\n",
+            ),
+        ),
         f"{_TEST}::test_resource_is_the_gateway_or_below_it",
         "None == 'invalid_target'",
     ),
@@ -121,8 +126,8 @@ AUTHORIZATION = (
         f"{_PROTOCOL}.grants",
         (
             (
-                "        granted = [scope for scope in self._scopes if scope in requested]\n",
-                "        granted = list(requested)\n",
+                "        allowed_scopes = [scope for scope in self._scopes if scope in requested]\n",
+                "        allowed_scopes = list(requested)\n",
             ),
         ),
         f"{_TEST}::test_scopes_are_those_that_the_person_allowed",
@@ -138,7 +143,7 @@ AUTHORIZATION = (
     Guard(
         "a client with a secret, played without it",
         f"{_PROTOCOL}.grants",
-        (("        return method == own or (", "        return True or ("),),
+        (("        return method == own_method or (", "        return True or ("),),
         f"{_TEST}::test_client_with_a_secret_is_not_public",
         "(200, None)",
     ),
@@ -187,14 +192,14 @@ AUTHORIZATION = (
     Guard(
         "claims by the access token of another provider",
         f"{_PROTOCOL}.provider",
-        (('and accepted.claims["iss"] == issuer:', "and True:"),),
+        (('and identity.claims["iss"] == issuer:', "and True:"),),
         f"{_ODD}::test_claims_are_not_those_of_another_providers_access_token",
         "#bob/",
     ),
     Guard(
         "a name of an agent that a client had before, by refreshes",
         f"{_PROTOCOL}.token",
-        (("agent=client.agent", "agent=refreshed.session.agent"),),
+        (("agent=client.agent", "agent=rotated_token.session.agent"),),
         f"{_ODD}::test_client_that_has_lost_a_name_of_an_agent_does_not_keep_it_by_refreshes",
         "'tool' == 'desk'",
     ),

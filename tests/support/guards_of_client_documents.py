@@ -14,8 +14,8 @@ CLIENT_DOCUMENTS = (
         "fairlead_mcp.egress",
         (
             (
-                "good = [address for address in addresses if is_public_address(address[0])]",
-                "good = addresses",
+                "allowed_addresses = [address for address in addresses if is_public_address(address[0])]",
+                "allowed_addresses = addresses",
             ),
         ),
         f"{_FETCHES}::test_a_name_that_leads_inside_is_not_fetched_even_if_it_led_outside_before",
@@ -66,7 +66,7 @@ CLIENT_DOCUMENTS = (
     Guard(
         "a redirect URI that only begins like one of the client's",
         f"{_CLIENTS}.redirects",
-        (("    if uri in registered:\n", "    if any(uri.startswith(each) for each in registered):\n"),),
+        (("    if uri in registered_uris:\n", "    if any(uri.startswith(each) for each in registered_uris):\n"),),
         f"{_REDIRECTS}::test_web_and_private_redirect_uris_are_compared_as_text",
         "assert not True",
     ),
@@ -80,7 +80,7 @@ CLIENT_DOCUMENTS = (
     Guard(
         "a client that registers itself to get codes at a host of its own",
         f"{_CLIENTS}.registration",
-        ((" if redirect_host(uri) in self._hosts)\n        if not allowed:", ")\n        if not allowed:"),),
+        ((" if redirect_host(uri) in self._hosts)\n        if not uris:", ")\n        if not uris:"),),
         "tests/unit/authorization/test_client_registration.py",
         "DID NOT RAISE",
     ),

@@ -130,7 +130,7 @@ CONSENTS = (
     Guard(
         "access to an account of another provider, which the person is not told of",
         _PAGES,
-        ((" if called != issuer else ", " if False else "),),
+        ((" if server_host != issuer else ", " if False else "),),
         f"{_ATTACKS}::test_the_page_says_where_calls_go_and_whose_access_they_get",
         "assert",
     ),

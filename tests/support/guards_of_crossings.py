@@ -18,7 +18,7 @@ CROSSINGS = (
     Guard(
         "a form of another site that signs somebody in, or acts for them",
         "fairlead_web.guard",
-        (("if not own and not self.allow.allows_origin(origin):", "if False:"),),
+        (("if not is_own_origin and not self.allow.allows_origin(origin):", "if False:"),),
         f"{_TEST}::test_no_form_of_another_site_signs_somebody_in_or_acts_for_them",
         "https://evil.example",
     ),
@@ -73,7 +73,7 @@ CROSSINGS = (
     Guard(
         "a name that is another address each time it is asked for",
         "fairlead_mcp.egress",
-        (("            return good\n", "            return await resolve(host, port)\n"),),
+        (("            return allowed_addresses\n", "            return await resolve(host, port)\n"),),
         f"{_TEST}::test_a_name_that_is_another_address_each_time_is_connected_to_where_it_was_looked_at",
         "169.254",
     ),

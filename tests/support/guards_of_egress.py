@@ -8,7 +8,12 @@ EGRESS = (
     Guard(
         "an address that is none for servers",
         "fairlead_mcp.egress",
-        (("            if refused and not good:\n", "            good = resolved\n            if False:\n"),),
+        (
+            (
+                "            if denial and not allowed_addresses:\n",
+                "            allowed_addresses = resolved\n            if False:\n",
+            ),
+        ),
         "tests/unit/mcp/test_egress.py::test_a_name_that_resolves_to_where_no_server_may_be_is_refused",
         "assert",
     ),
@@ -22,7 +27,7 @@ EGRESS = (
     Guard(
         "an alias for a Service of another team",
         "fairlead_mcp.egress",
-        (("if not listed and isinstance(resolved, Resolved) and resolved.canonical:", "if False:"),),
+        (("if not is_listed and isinstance(resolved, Resolved) and resolved.canonical:", "if False:"),),
         "tests/unit/mcp/test_egress.py::test_an_alias_counts_as_what_it_stands_for",
         "10.98.0.7",
     ),
@@ -36,7 +41,7 @@ EGRESS = (
     Guard(
         "a name that changes its address once it was looked at",
         "fairlead_mcp.egress",
-        (("            return good\n", "            return await resolve(host, port)\n"),),
+        (("            return allowed_addresses\n", "            return await resolve(host, port)\n"),),
         "tests/unit/mcp/test_egress.py::test_the_address_that_was_looked_at_is_the_one_that_is_connected_to",
         "[('127.0.0.1', 9)] ==",
     ),
@@ -57,7 +62,7 @@ EGRESS = (
     Guard(
         "the kubelet of a node",
         "fairlead_mcp.egress",
-        (('why = _NODE_PORTS.get(port, "")', 'why = ""'),),
+        (('reason = _NODE_PORTS.get(port, "")', 'reason = ""'),),
         "tests/unit/mcp/test_egress.py::test_ports_of_kubernetes_nodes_are_refused_at_any_address",
         "assert",
     ),
@@ -76,14 +81,14 @@ EGRESS = (
     Guard(
         "a redirect to another host, scheme or port that is a slash away",
         "fairlead_mcp.http.target",
-        (("            if same:\n", "            if True:\n"),),
+        (("            if is_own:\n", "            if True:\n"),),
         "tests/component/mcp/test_urls_that_lead_on.py::test_no_other_redirect_is_followed",
         "'/mcp/'",
     ),
     Guard(
         "a redirect to another path of the same server",
         "fairlead_mcp.http.target",
-        ((" != (other, query):", " == ():"),),
+        ((" != (other_path, query):", " == ():"),),
         "tests/component/mcp/test_urls_that_lead_on.py::test_no_other_redirect_is_followed",
         "'/mcp/'",
     ),

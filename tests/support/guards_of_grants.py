@@ -47,7 +47,7 @@ GRANTS = (
     Guard(
         "a token for a server that takes those of another issuer",
         f"{_OAUTH}.metadata",
-        (("    if named and issuer.rstrip", "    if False and issuer.rstrip"),),
+        (("    if issuers and issuer.rstrip", "    if False and issuer.rstrip"),),
         f"{_ATTACKS}::test_server_that_names_another_issuer_never_sees_the_secret_and_both_names_are_told",
         "DID NOT RAISE",
     ),
@@ -101,14 +101,19 @@ GRANTS = (
     Guard(
         "metadata of the cloud, by the name of a server that is rebound to it",
         "fairlead_mcp.egress",
-        (("            if refused and not good:\n", "            good = resolved\n            if False:\n"),),
+        (
+            (
+                "            if denial and not allowed_addresses:\n",
+                "            allowed_addresses = resolved\n            if False:\n",
+            ),
+        ),
         f"{_ATTACKS}::test_name_of_the_server_that_is_rebound_to_metadata_of_the_cloud_is_refused_at_connect",
         "DID NOT RAISE",
     ),
     Guard(
         "metadata at an address that a server's name has only once it was looked at",
         "fairlead_mcp.egress",
-        (("            return good\n", "            return await resolve(host, port)\n"),),
+        (("            return allowed_addresses\n", "            return await resolve(host, port)\n"),),
         f"{_ATTACKS}::test_metadata_is_read_at_the_address_that_was_looked_at_wherever_the_name_leads_next",
         "assert [] ==",
     ),
@@ -170,7 +175,7 @@ GRANTS = (
     Guard(
         "a parameter that replaces a standard one of a token request",
         f"{_OAUTH}.grants",
-        (("    elif standard:\n", "    elif False:\n"),),
+        (("    elif standard_names:\n", "    elif False:\n"),),
         "tests/unit/mcp/oauth/test_grants.py::test_extra_parameters_never_replace_a_standard_one",
         "DID NOT RAISE",
     ),

@@ -13,14 +13,14 @@ ISSUERS = (
     Guard(
         "a code of one authorization server, at the token endpoint of another that mixes both up",
         f"{_OAUTH}.authorization_request",
-        (("    if named is not None and named != issuer:\n", "    if False:\n"),),
+        (("    if answer_issuer is not None and answer_issuer != issuer:\n", "    if False:\n"),),
         f"{_ATTACKS}::test_code_of_an_honest_issuer_never_reaches_the_token_endpoint_of_an_evil_one",
         "evil.issuer.redemptions",
     ),
     Guard(
         "a code without the name of an authorization server that always gives it",
         f"{_OAUTH}.authorization_request",
-        (("    if named is None and sends_issuer:\n", "    if False:\n"),),
+        (("    if answer_issuer is None and sends_issuer:\n", "    if False:\n"),),
         f"{_ATTACKS}::test_code_of_an_issuer_that_always_names_itself_is_not_used_without_its_name",
         "DID NOT RAISE",
     ),
@@ -48,7 +48,7 @@ ISSUERS = (
     Guard(
         "a person's grant, at a server that names another authorization server by now",
         f"{_OAUTH}.metadata",
-        (('    if named and issuer.rstrip("/") not in', '    if False and issuer.rstrip("/") not in'),),
+        (('    if issuers and issuer.rstrip("/") not in', '    if False and issuer.rstrip("/") not in'),),
         f"{_GRANTS}::test_token_is_not_renewed_at_an_issuer_that_the_server_does_not_name_any_more",
         "DID NOT RAISE",
     ),
@@ -64,8 +64,8 @@ ISSUERS = (
         f"{_OAUTH}.consented_grants",
         (
             (
-                "            if await self._write(key, renewed, claimed.version) is not None:\n",
-                "            if [await self._write(key, renewed, claimed.version)]:\n",
+                "            if await self._write(key, new_grant, claimed_grant.version) is not None:\n",
+                "            if [await self._write(key, new_grant, claimed_grant.version)]:\n",
             ),
         ),
         f"{_ENDED}::test_token_of_a_consent_that_is_ended_while_it_is_renewed_reaches_nobody",

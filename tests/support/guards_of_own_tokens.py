@@ -22,7 +22,7 @@ OWN_TOKENS = (
     Guard(
         "a token for one server at a route",
         "fairlead_web.guard",
-        (("if elsewhere is not None:", "if False:"),),
+        (("if path_refusal is not None:", "if False:"),),
         f"{_DOORS}::test_no_route_is_opened_by_a_token_for_a_server",
         "== 401",
     ),

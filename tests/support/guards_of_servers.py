@@ -35,7 +35,7 @@ POLICIES = (
         "arguments that say a member twice, or in two spellings",
         "fairlead_mcp.members",
         (
-            ("if _has_repeated_member(document, written):", "if False:"),
+            ("if _has_repeated_member(document, reencoded):", "if False:"),
             ("if _encode(_decode(raw)) != raw:", "if False:"),
         ),
         f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
@@ -200,7 +200,7 @@ BOMBS = (
     Guard(
         "a server that leads back to the gateway",
         "fairlead_mcp.via",
-        (("if own.encode() in entries:", "if False:"),),
+        (("if installation.encode() in entries:", "if False:"),),
         f"{AT}/test_loops.py::test_a_call_that_comes_back_is_refused_at_its_first_return",
         "assert",
     ),
@@ -287,7 +287,7 @@ READERS = (
         "fairlead_tools.validation.constraint",
         (
             (
-                "self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, alike)",
+                "self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, folded_text)",
                 "self.checker.find_error_or_excess(arguments)",
             ),
         ),
@@ -321,7 +321,7 @@ EXTENSIONS = (
     Guard(
         "the page of another server at a URI that both have",
         "fairlead_mcp.uris",
-        (("match = _NAMED.fullmatch(uri) if self.prefix else None", "match = None"),),
+        (("match = _PREFIXED_URI.fullmatch(uri) if self.prefix else None", "match = None"),),
         f"{AT}/test_apps.py::test_servers_that_share_a_uri_are_each_read_by_their_own_name",
         "assert",
     ),

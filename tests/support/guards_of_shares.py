@@ -143,7 +143,7 @@ SHARES = (
     Guard(
         "a request over REST whose million calls take a minute",
         "fairlead_rest.context",
-        (('refused = await self.services.work.excess(b"".join(pieces))', "refused = None"),),
+        (('excess = await self.services.work.excess(b"".join(pieces))', "excess = None"),),
         "tests/component/rest/test_many_calls.py::test_a_body_with_more_items_or_values_than_are_read_is_refused",
         "assert 200 == 400",
     ),

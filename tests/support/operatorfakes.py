@@ -266,7 +266,7 @@ class ScriptedChannel:
         )
         return self.negotiated
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = "") -> Raw:
         member = {"resources/templates/list": "resourceTemplates"}.get(method, method.split("/", maxsplit=1)[0])
         if method in self._script.failing:
             raise self._script.failing[method]

@@ -99,14 +99,14 @@ class Heard:
     def on_stderr(self, line: str) -> None:
         self.log.append(line)
 
-    def on_step(self, what: str) -> None:
-        self.steps.append(what)
+    def on_step(self, step: str) -> None:
+        self.steps.append(step)
 
     def on_fault(self, error: McpError) -> None:
         raise AssertionError(str(error))
 
-    def on_exit(self, how: str) -> None:
-        self.ended.set_result(how)
+    def on_exit(self, ending: str) -> None:
+        self.ended.set_result(ending)
 
 
 class Run(NamedTuple):

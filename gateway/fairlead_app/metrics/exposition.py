@@ -120,17 +120,17 @@ class GatewayCollector(Collector):
 
     def _grants(self) -> Iterable[Metric]:
         counts = self._metrics.grants
-        shown = set(sorted({server for server, _ in list(counts.by_outcome)})[:MAX_SERVERS])
+        listed_servers = set(sorted({server for server, _ in list(counts.by_outcome)})[:MAX_SERVERS])
         text = "Access tokens granted for a server (outcome ok), and calls that got none, by cause"
         outcomes = CounterMetricFamily("fairlead_server_grants", text, labels=["fairlead_server", "outcome"])
         for (server, outcome), count in list(counts.by_outcome.items()):
-            if server in shown:
+            if server in listed_servers:
                 outcomes.add_metric([str(server), outcome], count)
         yield outcomes
         text = "Time to obtain access tokens for a server, and time that calls waited for tokens in vain, in seconds"
         seconds = CounterMetricFamily("fairlead_server_grant_seconds", text, labels=["fairlead_server"])
         for server, spent in list(counts.seconds.items()):
-            if server in shown:
+            if server in listed_servers:
                 seconds.add_metric([str(server)], spent)
         yield seconds
 
@@ -193,7 +193,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 def _searches(counts: SearchCounts) -> Iterable[Metric]:
-    for name, text, label, counted in (
+    for name, text, label, counts_by_value in (
         (
             "fairlead_searches",
             "Searches of tools, by ranking: bm25, hybrid or filters",
@@ -220,7 +220,7 @@ def _searches(counts: SearchCounts) -> Iterable[Metric]:
         ),
     ):
         family = CounterMetricFamily(name, text, labels=[label])
-        for value, count in list(counted.items()):
+        for value, count in list(counts_by_value.items()):
             family.add_metric([value], count)
         yield family
 

@@ -69,10 +69,10 @@ class GuardCollector(Collector):
     def _answers(self) -> Iterable[Metric]:
         buffers = self._buffers
         text = "Bytes of large answers, by state: arriving from servers, or not read by clients (unread)"
-        held = GaugeMetricFamily("fairlead_answer_bytes", text, labels=["state"])
-        held.add_metric(["arriving"], buffers.whole.arriving)
-        held.add_metric(["unread"], buffers.whole.unread)
-        yield held
+        answer_bytes = GaugeMetricFamily("fairlead_answer_bytes", text, labels=["state"])
+        answer_bytes.add_metric(["arriving"], buffers.whole.arriving)
+        answer_bytes.add_metric(["unread"], buffers.whole.unread)
+        yield answer_bytes
         text = "Answers whose reading from the server is paused because of the memory limit for answers"
         yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused_responses))
         text = "Connections closed because their clients did not read answers or streams (FAIRLEAD_CLIENT_UNREAD)"
@@ -94,9 +94,9 @@ class GuardCollector(Collector):
         for key, guard in guards.items():
             busy.add_metric([str(key)], guard.busy)
         yield busy
-        opened = {str(key): guard.breaker.opened_total for key, guard in guards.items()}
+        openings = {str(key): guard.breaker.opened_total for key, guard in guards.items()}
         yield _labelled_counter(
-            "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", opened
+            "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", openings
         )
         retries = {str(key): guard.retries for key, guard in guards.items()}
         yield _labelled_counter(
@@ -105,9 +105,12 @@ class GuardCollector(Collector):
         hedges = {str(key): guard.hedges for key, guard in guards.items()}
         text = "Second attempts of calls (hedging), sent while the first attempt was slow to answer"
         yield _labelled_counter("fairlead_call_hedges", text, "fairlead_server", hedges)
-        won = {str(key): guard.hedges_won for key, guard in guards.items()}
+        wins = {str(key): guard.hedges_won for key, guard in guards.items()}
         yield _labelled_counter(
-            "fairlead_call_hedges_won", "Second attempts of calls (hedging) that answered first", "fairlead_server", won
+            "fairlead_call_hedges_won",
+            "Second attempts of calls (hedging) that answered first",
+            "fairlead_server",
+            wins,
         )
 
 

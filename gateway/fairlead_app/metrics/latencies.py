@@ -35,20 +35,20 @@ MeasuredTool = tuple[str, str, ToolState]
 class LatencyCollector(Collector):
     """Latency metrics of one gateway.
 
-    `asked_at` returns the time at which an operator last fetched samples, or None. It and `clock` are in seconds since
-    the epoch.
+    `last_fetch` returns the time at which an operator last fetched samples, or None. It and `clock` are in seconds
+    since the epoch.
     """
 
     def __init__(
         self,
         selection: Callable[[], Selection],
         metrics: MetricsRegistry,
-        asked_at: Callable[[], float | None],
+        last_fetch: Callable[[], float | None],
         clock: Callable[[], float],
     ) -> None:
         self._selection = selection
         self._metrics = metrics
-        self._asked_at = asked_at
+        self._last_fetch = last_fetch
         self._since = clock()
         self._clock = clock
 
@@ -62,36 +62,38 @@ class LatencyCollector(Collector):
 
     def _ages(self, selection: Selection) -> Iterable[Metric]:
         now = self._clock()
-        decided = selection.snapshot.decided_at
+        decided_at = selection.snapshot.decided_at
         text = (
             "Seconds since the oldest of the operator's decisions about tiers; may be hours while latencies are steady"
         )
         age = GaugeMetricFamily("fairlead_decisions_age_seconds", text, labels=[])
-        if decided:
-            age.add_metric([], max(0.0, now - datetime.fromisoformat(decided).timestamp()))
+        if decided_at:
+            age.add_metric([], max(0.0, now - datetime.fromisoformat(decided_at).timestamp()))
         yield age
         text = "Seconds since an operator last fetched latencies, or since the start; tiers change only after a fetch"
-        asked_at = self._asked_at()
-        silent = now - (self._since if asked_at is None else asked_at)
-        yield GaugeMetricFamily("fairlead_pull_age_seconds", text, value=max(0.0, silent))
+        last_fetch = self._last_fetch()
+        silence = now - (self._since if last_fetch is None else last_fetch)
+        yield GaugeMetricFamily("fairlead_pull_age_seconds", text, value=max(0.0, silence))
 
     def _tiers(self, selection: Selection) -> Iterable[Metric]:
         snapshot = selection.snapshot
         limits = GaugeMetricFamily("fairlead_tier_limit_seconds", "Latency limit of a tier", labels=[_TIER])
-        shown = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
+        shown_gauge = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
         text = "Tools that a tier hides, by the first word of the reason"
-        hidden = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
-        everything = sum(len(server.tools) for server in snapshot.servers.values())
+        hidden_gauge = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
+        tool_count = sum(len(server.tools) for server in snapshot.servers.values())
         for tier in snapshot.rules.tiers:
             if tier.name not in self._metrics.waits:
                 continue  # beyond the number of tiers with metrics
             if tier.max_latency_ms is not None:
                 limits.add_metric([tier.name], tier.max_latency_ms / 1000)
-            left_out = selection.hidden[tier.name]
-            shown.add_metric([tier.name], everything - len(left_out))
-            for reason, count in Counter(decision.reason.partition(" ")[0] for decision in left_out.values()).items():
-                hidden.add_metric([tier.name, reason], count)
-        yield from (limits, shown, hidden)
+            hidden_tools = selection.hidden[tier.name]
+            shown_gauge.add_metric([tier.name], tool_count - len(hidden_tools))
+            for reason, count in Counter(
+                decision.reason.partition(" ")[0] for decision in hidden_tools.values()
+            ).items():
+                hidden_gauge.add_metric([tier.name, reason], count)
+        yield from (limits, shown_gauge, hidden_gauge)
 
     def _waits(self) -> Iterable[Metric]:
         text = "Duration of tool calls for agents of a tier, including queues and retries, in seconds"
@@ -137,8 +139,8 @@ def _servers(selection: Selection) -> Iterable[Metric]:
 
 
 def _tools(selection: Selection) -> Iterable[Metric]:
-    measured = list(_measured_tools(selection))
-    individual, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
+    measured_tools = list(_measured_tools(selection))
+    individual, rest = measured_tools[:MAX_TOOLS], [state for _, _, state in measured_tools[MAX_TOOLS:]]
     text = "Measured tools without their own series, which are aggregated under the label value `other`"
     yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
     yield from _latency_metrics(individual, rest)

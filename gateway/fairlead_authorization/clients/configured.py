@@ -27,24 +27,24 @@ def configured_clients(clients: Iterable[ConfiguredClient], agents: Mapping[str,
 
 
 def _check_client(client: ConfiguredClient, agent: str) -> RegisteredClient:
-    where = f"clients of authorizationServer: {client.id[:80]}"
+    entry = f"clients of authorizationServer: {client.id[:80]}"
     if not _ID.fullmatch(client.id) or client.id.startswith(ID_PREFIX):
         raise BadSetting(
-            f"{where} is not a valid id: it has to be ASCII without spaces, and must not begin with {ID_PREFIX}, as "
+            f"{entry} is not a valid id: it has to be ASCII without spaces, and must not begin with {ID_PREFIX}, as "
             "ids of registered clients do"
         )
     for uri in client.redirect_uris:
         if problem := redirect_problem(uri):
-            raise BadSetting(f"{where}: the redirect URI {uri[:200]!r} {problem}")
+            raise BadSetting(f"{entry}: the redirect URI {uri[:200]!r} {problem}")
     authentication: Authentication = "client_secret_basic" if client.secret_sha256 else "none"
     keys = client.keys
     if keys:
         if client.secret_sha256:
-            raise BadSetting(f"{where} has secretSha256 and keys: leave one of them out")
+            raise BadSetting(f"{entry} has secretSha256 and keys: leave one of them out")
         try:
             keys = usable_keys(keys)
         except BadKeySet as error:
-            raise BadSetting(f"{where}: keys {error}") from None
+            raise BadSetting(f"{entry}: keys {error}") from None
         authentication = "private_key_jwt"
     return RegisteredClient(
         id=client.id,

@@ -11,17 +11,17 @@ from fairlead_authorization.clients.registration import ID_PREFIX, Registrations
 
 
 class Clients:
-    """The `ClientDirectory` of a gateway. `configured` are clients by id. `registrations` is None if clients may not
-    register themselves.
+    """The `ClientDirectory` of a gateway. `configured_clients` are clients by id. `registrations` is None if clients
+    may not register themselves.
     """
 
     def __init__(
         self,
-        configured: Mapping[str, RegisteredClient],
+        configured_clients: Mapping[str, RegisteredClient],
         registrations: Registrations | None,
         documents: DocumentClients,
     ) -> None:
-        self._configured = configured
+        self._configured = configured_clients
         self.registrations = registrations
         self._documents = documents
 

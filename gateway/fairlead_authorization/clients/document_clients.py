@@ -38,7 +38,7 @@ MAX_FETCHES: Final = 16
 MAX_KEY_SET_BYTES: Final = 32 << 10
 
 
-class _Cached(msgspec.Struct):
+class _CachedDocument(msgspec.Struct):
     client: RegisteredClient
     fetched_at: float
     fresh_until: float
@@ -61,7 +61,7 @@ class DocumentClients:
         self._hosts = frozenset(hosts)
         self._agents = agents
         self._clock = clock
-        self._cached_clients: defaultdict[str, OrderedDict[str, _Cached]] = defaultdict(OrderedDict)
+        self._cached_clients: defaultdict[str, OrderedDict[str, _CachedDocument]] = defaultdict(OrderedDict)
         self._fetches: defaultdict[str, dict[str, SharedTask[RegisteredClient]]] = defaultdict(dict)
         """Both by group (`capacity_group`) and URL, so that unnamed hosts do not use the capacity of named hosts."""
 
@@ -70,21 +70,21 @@ class DocumentClients:
         address = document_address(client_id)
         require_allowed(address, self._hosts)
         cache = self._cached_clients[capacity_group(address, self._hosts)]
-        cached = cache.get(client_id)
-        if cached is None:
+        entry = cache.get(client_id)
+        if entry is None:
             return await self._fetch_shared(address)
         cache.move_to_end(client_id)
         now = self._clock()
-        if now < max(cached.fresh_until, min(cached.retry_at, cached.fetched_at + MAX_AGE)):
-            return cached.client
+        if now < max(entry.fresh_until, min(entry.retry_at, entry.fetched_at + MAX_AGE)):
+            return entry.client
         try:
             return await self._fetch_shared(address)
         except ClientUnavailable:
-            if self._clock() >= cached.fetched_at + MAX_AGE:
+            if self._clock() >= entry.fetched_at + MAX_AGE:
                 cache.pop(client_id, None)
                 raise
-            cached.retry_at = self._clock() + RETRY_SECONDS
-            return cached.client
+            entry.retry_at = self._clock() + RETRY_SECONDS
+            return entry.client
 
     async def aclose(self) -> None:
         """End all fetches."""
@@ -114,7 +114,7 @@ class DocumentClients:
         except UnknownClient:
             cache.pop(address.url, None)
             raise
-        cache[address.url] = _Cached(client, began, began + age)
+        cache[address.url] = _CachedDocument(client, began, began + age)
         cache.move_to_end(address.url)
         while len(cache) > MAX_CLIENTS:
             cache.popitem(last=False)
@@ -122,10 +122,10 @@ class DocumentClients:
 
     async def _load(self, address: DocumentAddress) -> tuple[RegisteredClient, float]:
         """Fetch and check a client. Returns it, and the seconds for which it may be cached."""
-        fetched = await self._fetch_document(address, MAX_DOCUMENT_BYTES)
-        document = read_document(fetched.body, address)
+        answer = await self._fetch_document(address, MAX_DOCUMENT_BYTES)
+        document = read_document(answer.body, address)
         keys: tuple[dict[str, Any], ...] = document.keys
-        age = min(max(fetched.max_age, MIN_AGE), MAX_AGE)
+        age = min(max(answer.max_age, MIN_AGE), MAX_AGE)
         if document.jwks_uri:
             key_address = document_address(document.jwks_uri, f"jwks_uri of the client {address.url}")
             require_allowed(key_address, self._hosts)

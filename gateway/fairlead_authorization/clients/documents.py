@@ -77,9 +77,9 @@ def read_document(data: bytes, address: DocumentAddress) -> ClientDocument:
     jwks_uri = members.jwks_uri if isinstance(members.jwks_uri, str) else ""
     if members.jwks is not None or not jwks_uri:
         jwks_uri = ""
-        listed = members.jwks.get("keys") if isinstance(members.jwks, dict) else None
+        raw_keys = members.jwks.get("keys") if isinstance(members.jwks, dict) else None
         try:
-            keys = usable_keys(listed if isinstance(listed, list) else ())
+            keys = usable_keys(raw_keys if isinstance(raw_keys, list) else ())
         except BadKeySet as error:
             raise _unusable(address, f"has private_key_jwt, and its key set {error}") from None
     return ClientDocument(

@@ -30,8 +30,8 @@ _HEAD: Final = (
 )
 _JSON: Final = re.compile(rb"application/(?:[a-z0-9.-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 _MAX_AGE: Final = re.compile(rb"(?:^|[,\s])max-age\s*=\s*\"?([0-9]{1,9})", re.IGNORECASE)
-_NOT_KEPT: Final = re.compile(rb"(?:^|[,\s])no-(?:store|cache)\b", re.IGNORECASE)
-_AWAY: Final = frozenset({408, 425, 429})
+_NO_CACHE: Final = re.compile(rb"(?:^|[,\s])no-(?:store|cache)\b", re.IGNORECASE)
+_TEMPORARY_STATUSES: Final = frozenset({408, 425, 429})
 """Statuses, in addition to 5xx, that do not show whether the document exists."""
 
 MakeClientTls = Callable[[], Awaitable[tls.SSLContext]]
@@ -99,7 +99,7 @@ class DocumentFetcher:
 
 def _read(answer: Answer, address: DocumentAddress) -> FetchedMetadata:
     status = answer.status
-    if status >= 500 or status in _AWAY:
+    if status >= 500 or status in _TEMPORARY_STATUSES:
         raise ClientUnavailable(f"the host of the document {address.url} answers with status {status}: try again later")
     if 300 <= status < 400:
         raise UnknownClient(f"the document {address.url} redirects elsewhere ({status}), which is not followed")
@@ -114,5 +114,5 @@ def _read(answer: Answer, address: DocumentAddress) -> FetchedMetadata:
 
 def _max_age(cache_control: bytes) -> float:
     """`max-age` of `Cache-Control` in seconds (RFC 9111 section 5.2.2); 0 without one."""
-    match = None if _NOT_KEPT.search(cache_control) else _MAX_AGE.search(cache_control)
+    match = None if _NO_CACHE.search(cache_control) else _MAX_AGE.search(cache_control)
     return float(match[1]) if match else 0.0

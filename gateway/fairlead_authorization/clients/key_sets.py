@@ -17,7 +17,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "RSA": ("e", "kty", "n"),
 }
 """Members of public keys by type, in the order of RFC 7638 section 3.2. All types are asymmetric."""
-_KEPT: Final = ("kid", "alg", "use")
+_OPTIONAL_MEMBERS: Final = ("kid", "alg", "use")
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _MIN_RSA_BITS: Final = 2_048
 _MAX_RSA_BITS: Final = 8_192
@@ -49,7 +49,7 @@ def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry
 
-    good = []
+    usable = []
     for key in list(keys)[:MAX_KEYS]:
         if not isinstance(key, dict) or not isinstance(key.get("kty"), str):
             continue
@@ -58,17 +58,17 @@ def usable_keys(keys: Iterable[Any]) -> tuple[dict[str, Any], ...]:
         members = _MEMBERS.get(key["kty"])
         if members is None or key.get("use", "sig") != "sig":
             continue
-        public = {name: key[name] for name in (*members, *_KEPT) if isinstance(key.get(name), str)}
+        public = {name: key[name] for name in (*members, *_OPTIONAL_MEMBERS) if isinstance(key.get(name), str)}
         try:
             if key["kty"] == "RSA" and not _MIN_RSA_BITS <= _modulus_bits(public["n"]) <= _MAX_RSA_BITS:
                 continue
             JWKRegistry.import_key(public)
         except (JoseError, ValueError, TypeError, KeyError):
             continue
-        good.append(public)
-    if not good:
+        usable.append(public)
+    if not usable:
         raise BadKeySet(f"has no usable public key for signatures, such as RSA of {_MIN_RSA_BITS} bits or EC")
-    return tuple(good)
+    return tuple(usable)
 
 
 def _modulus_bits(encoded: str) -> int:

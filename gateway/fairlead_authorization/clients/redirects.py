@@ -25,7 +25,7 @@ _URI: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2}
 _LOOPBACK: Final = re.compile(rf"http://(localhost|127\.0\.0\.1|\[::1\])(?::({HOST_PORT}))?([/?].*)?")
 _WEB: Final = re.compile(rf"https://((?:{HOST_NAME}|[0-9.]+|\[[0-9a-f:.]+\])(?::{HOST_PORT})?)(?:[/?].*)?")
 _PRIVATE: Final = re.compile(r"([a-z][a-z0-9+.-]*):(?://([A-Za-z0-9._-]+)(?:[/?].*)?|/[^/].*)")
-_NEVER: Final = frozenset(
+_FORBIDDEN_SCHEMES: Final = frozenset(
     {
         "about",
         "blob",
@@ -54,7 +54,7 @@ _NEVER: Final = frozenset(
     }
 )
 """Schemes that browsers or operating systems handle themselves, so that no client would receive the code."""
-_NEVER_PREFIX: Final = ("ms-", "web+", "chrome-", "moz-")
+_FORBIDDEN_PREFIXES: Final = ("ms-", "web+", "chrome-", "moz-")
 
 
 def redirect_problem(uri: str) -> str:
@@ -68,19 +68,19 @@ def redirect_problem(uri: str) -> str:
         )
     if scheme == "https":
         return "" if _WEB.fullmatch(uri) else "has no plain host name in lower case"
-    if scheme in _NEVER or scheme.startswith(_NEVER_PREFIX) or not _PRIVATE.fullmatch(uri):
+    if scheme in _FORBIDDEN_SCHEMES or scheme.startswith(_FORBIDDEN_PREFIXES) or not _PRIVATE.fullmatch(uri):
         return (
             "is neither https, nor http on a loopback address, nor of a client's own scheme, such as cursor://HOST/PATH"
         )
     return ""
 
 
-def matches(uri: str, registered: Collection[str]) -> bool:
-    """Whether the redirect URI of a request is in `registered`, the redirect URIs of the client."""
-    if uri in registered:
+def matches(uri: str, registered_uris: Collection[str]) -> bool:
+    """Whether the redirect URI of a request is in `registered_uris`, the redirect URIs of the client."""
+    if uri in registered_uris:
         return True
-    without = _without_port(uri)
-    return without is not None and any(_without_port(each) == without for each in registered)
+    without_port = _without_port(uri)
+    return without_port is not None and any(_without_port(each) == without_port for each in registered_uris)
 
 
 def is_loopback_redirect(uri: str) -> bool:
@@ -98,9 +98,9 @@ def redirect_host(uri: str) -> str:
         return LOOPBACK
     if web := _WEB.fullmatch(uri):
         return web[1]
-    private = _PRIVATE.fullmatch(uri)
-    assert private is not None, "redirect_problem accepted it"
-    return f"{private[1]}://{private[2]}" if private[2] else f"{private[1]}:"
+    private_match = _PRIVATE.fullmatch(uri)
+    assert private_match is not None, "redirect_problem accepted it"
+    return f"{private_match[1]}://{private_match[2]}" if private_match[2] else f"{private_match[1]}:"
 
 
 def _without_port(uri: str) -> tuple[str, str] | None:

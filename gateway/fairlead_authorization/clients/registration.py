@@ -68,7 +68,7 @@ class _SealedClient(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode: Final = msgspec.json.Decoder(_Request).decode
-_opened: Final = msgspec.json.Decoder(_SealedClient).decode
+_decode_sealed_client: Final = msgspec.json.Decoder(_SealedClient).decode
 
 
 class Registrations:
@@ -85,30 +85,28 @@ class Registrations:
     def register(self, body: bytes) -> RegistrationAnswer:
         """Register the client that sent the request `body`. Raises RegistrationRefused."""
         request = _read(body)
-        allowed = tuple(uri for uri in usable_redirects(request.redirect_uris) if redirect_host(uri) in self._hosts)
-        if not allowed:
+        uris = tuple(uri for uri in usable_redirects(request.redirect_uris) if redirect_host(uri) in self._hosts)
+        if not uris:
             raise RegistrationRefused(INVALID_REDIRECT_URI, self._advice(request.redirect_uris))
         issued_at = int(self._now())
         name = display_name(request.client_name)
         try:
-            sealed = ID_PREFIX + self._sealer.seal(_SealedClient(allowed, name, issued_at), _PURPOSE)
+            sealed = ID_PREFIX + self._sealer.seal(_SealedClient(uris, name, issued_at), _PURPOSE)
         except ValueTooLong:
             sealed = ""
         if not sealed or len(sealed) > MAX_ID:
             raise RegistrationRefused(
                 INVALID_CLIENT_METADATA, "the redirect URIs and the name are too long together: register fewer of them"
             )
-        return RegistrationAnswer(
-            client_id=sealed, client_id_issued_at=issued_at, redirect_uris=allowed, client_name=name
-        )
+        return RegistrationAnswer(client_id=sealed, client_id_issued_at=issued_at, redirect_uris=uris, client_name=name)
 
     def find(self, client_id: str) -> RegisteredClient:
         """The client with an id that `register` has assigned. Raises UnknownClient."""
         sealed = client_id.removeprefix(ID_PREFIX)
-        opened = self._sealer.open(sealed, _PURPOSE) if len(client_id) <= MAX_ID and sealed.isascii() else None
-        if opened is None:
+        metadata = self._sealer.open(sealed, _PURPOSE) if len(client_id) <= MAX_ID and sealed.isascii() else None
+        if metadata is None:
             raise UnknownClient("this client is not registered here: remove its registration, and connect it again")
-        client = _opened(opened)
+        client = _decode_sealed_client(metadata)
         expires_at = client.issued_at + self._seconds
         if self._now() >= expires_at:
             raise UnknownClient("the registration of this client has expired: remove it, and connect the client again")
@@ -146,7 +144,7 @@ def _read(body: bytes) -> _Request:
     if not isinstance(request.redirect_uris, list):
         raise RegistrationRefused(INVALID_REDIRECT_URI, "redirect_uris has to be a list of URIs")
     for member, required in (("grant_types", "authorization_code"), ("response_types", "code")):
-        listed = getattr(request, member)
-        if isinstance(listed, list) and listed and required not in listed:
+        values = getattr(request, member)
+        if isinstance(values, list) and values and required not in values:
             raise RegistrationRefused(INVALID_CLIENT_METADATA, f"{member} has to include {required}")
     return request

@@ -69,12 +69,12 @@ class AuthorizationApi:
         consents = ConsentPages(parts)
         self._consents = consents
         self._callback = ProviderCallback(parts, consents)
-        registers = parts.registrations is not None
+        allows_registration = parts.registrations is not None
         self._metadata = server_metadata(
             parts.issuer,
             parts.scopes,
             takes_documents=parts.takes_documents,
-            registers=registers,
+            allows_registration=allows_registration,
             takes_assertions=parts.assertions is not None,
             takes_workloads=parts.workloads is not None,
         )
@@ -91,7 +91,7 @@ class AuthorizationApi:
             REVOKE: ("POST", RevocationEndpoint(parts).answer),
             JWKS: ("GET", self._keys),
             **dict.fromkeys(metadata_paths(parts.issuer), ("GET", self._describe)),
-            **({REGISTER: ("POST", self._register)} if registers else {}),
+            **({REGISTER: ("POST", self._register)} if allows_registration else {}),
         }
         self._rates = {
             path: AddressRates(parts.clock, REGISTRATIONS_PER_MINUTE, REGISTRATIONS_PER_MINUTE)
@@ -183,8 +183,8 @@ class AuthorizationApi:
         except RegistrationRefused as error:
             raise OAuthRefusal(error.error, str(error)) from error
 
-    def _record(self, scope: Scope, person: bytes, client: str, what: str) -> None:
-        self._guard.record_sign_in(scope, identity_of(person), client, what)
+    def _record(self, scope: Scope, person: bytes, client: str, access: str) -> None:
+        self._guard.record_sign_in(scope, identity_of(person), client, access)
 
     def _record_refusal(self, request: Request, status: int, reason: str) -> None:
         self._parts.counts.sign_ins["unavailable" if status == 503 else "refused"] += 1

@@ -55,27 +55,27 @@ class AssertionGrant:
         form, client = authenticated.form, authenticated.client.client
         check_client(client)
         claims = await self._verify(_assertion(form), assertions)
-        requested = RequestedToken(form.get("resource"), form.get("scope"))
+        requested_token = RequestedToken(form.get("resource"), form.get("scope"))
         now = parts.now()
-        accepted = check_assertion(claims, client, requested, issuer=parts.issuer, scopes=parts.scopes, now=now)
-        check_person(accepted.person)
+        access = check_assertion(claims, client, requested_token, issuer=parts.issuer, scopes=parts.scopes, now=now)
+        check_person(access.person)
         session = ClientSession(
             id="",
-            person=accepted.person,
+            person=access.person,
             client_id=client.id,
             agent=client.agent,
-            access=RequestedAccess(redirect_uri="", challenge="", resource=accepted.resource, scopes=accepted.scopes),
+            access=RequestedAccess(redirect_uri="", challenge="", resource=access.resource, scopes=access.scopes),
             began_at=now,
             used_at=now,
             ends_at=now + MAX_SECONDS,
         )
         token = await parts.tokens.issue(session, of_anybody=not client.is_named)
         # the last check, so that an assertion is not used up by a request that fails for another reason
-        if not await assertions.spent.spend(accepted.person.issuer, accepted.id, accepted.ends_at):
+        if not await assertions.spent_assertions.spend(access.person.issuer, access.id, access.ends_at):
             raise assertion_refusal("the assertion was used before (claim jti): get a new one for each request")
-        person = jwt_person(accepted.person.issuer, accepted.person.subject)
-        record(identity_of(person), client.id, f"by an assertion of {accepted.person.issuer}")
-        return _content(token, accepted.scopes)
+        person = jwt_person(access.person.issuer, access.person.subject)
+        record(identity_of(person), client.id, f"by an assertion of {access.person.issuer}")
+        return _content(token, access.scopes)
 
     async def exchange_workload(self, form: Mapping[str, str], record: RecordIdentity) -> dict[str, Any]:
         """Exchange the token of a ServiceAccount. Raises OAuthRefusal, SessionStoreUnavailable."""
@@ -97,12 +97,12 @@ class AssertionGrant:
         record(verdict, "", "by the token of a ServiceAccount")
         return _content(token, ())
 
-    async def _verify(self, assertion: str, trusted: IdentityAssertions) -> Mapping[str, Any]:
+    async def _verify(self, assertion: str, assertions: IdentityAssertions) -> Mapping[str, Any]:
         """Claims of an assertion that a trusted issuer signed. Raises OAuthRefusal."""
         issuer = claims_of(assertion).get("iss")
-        if not isinstance(issuer, str) or issuer not in trusted.issuers:
+        if not isinstance(issuer, str) or issuer not in assertions.issuers:
             raise assertion_refusal("this gateway does not accept assertions of this issuer (claim iss)")
-        claims = await trusted.tokens.verify(assertion, issuer, ASSERTION_TYPES)
+        claims = await assertions.tokens.verify(assertion, issuer, ASSERTION_TYPES)
         if isinstance(claims, CredentialRefusal):
             raise (
                 unavailable_error(claims.message)

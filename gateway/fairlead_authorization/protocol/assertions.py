@@ -73,7 +73,7 @@ def check_client(client: RegisteredClient) -> None:
 def check_assertion(
     claims: Mapping[str, Any],
     client: RegisteredClient,
-    requested: RequestedToken,
+    requested_token: RequestedToken,
     *,
     issuer: str,
     scopes: Sequence[str],
@@ -88,10 +88,10 @@ def check_assertion(
         raise assertion_refusal(f"the assertion must have one audience (claim aud), which is {issuer}")
     if claims.get("client_id") != client.id:
         raise assertion_refusal("the assertion was issued to another client (claim client_id)")
-    ends, issued = time_of(claims.get("exp")), time_of(claims.get("iat"))
-    if ends is None or issued is None:
+    expires_at, issued_at = time_of(claims.get("exp")), time_of(claims.get("iat"))
+    if expires_at is None or issued_at is None:
         raise assertion_refusal("the assertion needs the claims iat and exp")
-    if ends > now + MAX_SECONDS + SKEW_SECONDS:
+    if expires_at > now + MAX_SECONDS + SKEW_SECONDS:
         raise assertion_refusal(f"the assertion is valid for more than {MAX_SECONDS:g} s (claim exp)")
     if not _is_text(claims):
         raise assertion_refusal("the assertion has text that is not valid Unicode")
@@ -107,10 +107,10 @@ def check_assertion(
     )
     return AcceptedAssertion(
         id=name,
-        ends_at=ends + SKEW_SECONDS,
+        ends_at=expires_at + SKEW_SECONDS,
         person=person,
-        resource=_resource(claims, requested.resource, issuer),
-        scopes=_scopes(claims, requested.scope, scopes),
+        resource=_resource(claims, requested_token.resource, issuer),
+        scopes=_scopes(claims, requested_token.scope, scopes),
     )
 
 
@@ -131,26 +131,26 @@ def _is_text(claims: Mapping[str, Any]) -> bool:
     return True
 
 
-def _resource(claims: Mapping[str, Any], requested: str | None, issuer: str) -> str:
+def _resource(claims: Mapping[str, Any], requested_url: str | None, issuer: str) -> str:
     """Resource of the access token: the requested resource, which must be at or below a resource of the assertion."""
-    named = claims.get("resource", issuer)
-    listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
-    granted = [canonical_resource(each, issuer) if isinstance(each, str) else None for each in listed[:MAX_RESOURCES]]
-    resources_here = [each for each in granted if each is not None]
-    if not resources_here or len(resources_here) < len(listed):
+    claim = claims.get("resource", issuer)
+    claimed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    urls = [canonical_resource(each, issuer) if isinstance(each, str) else None for each in claimed[:MAX_RESOURCES]]
+    resources = [each for each in urls if each is not None]
+    if not resources or len(resources) < len(claimed):
         raise assertion_refusal(f"the resource of the assertion (claim resource) must be {issuer} or a URL below it")
-    if requested is None and len(resources_here) > 1:
+    if requested_url is None and len(resources) > 1:
         raise OAuthRefusal("invalid_target", "the assertion is for several resources: name one in resource")
-    resource = resources_here[0] if requested is None else requested_resource(requested, issuer)
-    if not any(is_at(resource, each) for each in resources_here):
-        raise OAuthRefusal("invalid_target", f"the assertion is for {resources_here[0]} and what is below it")
+    resource = resources[0] if requested_url is None else requested_resource(requested_url, issuer)
+    if not any(is_at(resource, each) for each in resources):
+        raise OAuthRefusal("invalid_target", f"the assertion is for {resources[0]} and what is below it")
     return resource
 
 
-def _scopes(claims: Mapping[str, Any], requested: str | None, supported: Sequence[str]) -> tuple[str, ...]:
+def _scopes(claims: Mapping[str, Any], requested_scope: str | None, supported: Sequence[str]) -> tuple[str, ...]:
     """Supported scopes that the assertion grants. If the request names scopes, only those."""
     granted = words_of(claims.get("scope"))
-    requested_scopes = granted if requested is None else requested.split()
+    requested_scopes = granted if requested_scope is None else requested_scope.split()
     scopes = tuple(scope for scope in supported if scope in granted and scope in requested_scopes)
     if supported and not scopes:
         raise assertion_refusal(

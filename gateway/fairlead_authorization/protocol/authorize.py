@@ -76,7 +76,7 @@ class AuthorizationEndpoint:
             access = self._check(parameters, target)
             provider = self._provider(parameters.values)
             if provider is None:
-                return self._choice(query)
+                return self._choice_of_providers(query)
             await asyncio.sleep(0)  # lets calls run, because the checks have taken some time
             return await self._send_to(provider, target, access, request)
         except _ClientRefused as error:
@@ -130,10 +130,12 @@ class AuthorizationEndpoint:
             return next(iter(providers.values()))
         name = values.get(PROVIDER)
         if name is not None and name not in providers:
-            raise _ClientRefused("invalid_request", f"{PROVIDER} is not one of the providers of this gateway")
+            raise _ClientRefused(
+                "invalid_request", f"the value of the parameter {PROVIDER} is not a provider of this gateway"
+            )
         return None if name is None else providers[name]
 
-    def _choice(self, query: str) -> Response:
+    def _choice_of_providers(self, query: str) -> Response:
         choices = [
             (
                 f"Sign in with {provider.client.display_name}",
@@ -151,12 +153,12 @@ class AuthorizationEndpoint:
         """
         parts = self._parts
         try:
-            begun = await provider.begin()
+            sign_in = await provider.begin()
         except IdentityProviderUnavailable as error:
             raise _ClientRefused("temporarily_unavailable", str(error)) from error
         await asyncio.sleep(0)  # lets calls run again, before the state is sealed
         state = AwaitingProvider(
-            id=begun.authorization.state,
+            id=sign_in.authorization.state,
             client_id=target.client.id,
             client_state=target.state,
             redirect_uri=access.redirect_uri,
@@ -165,8 +167,8 @@ class AuthorizationEndpoint:
             challenge=access.challenge,
             resource=access.resource,
             scopes=access.scopes,
-            authorization=msgspec.structs.replace(begun.authorization, url=""),
-            nonce=begun.nonce,
+            authorization=msgspec.structs.replace(sign_in.authorization, url=""),
+            nonce=sign_in.nonce,
         )
         try:
             cookie = parts.states.cookie(state)
@@ -175,7 +177,7 @@ class AuthorizationEndpoint:
                 "invalid_request", "state, redirect_uri and client_id are too long together"
             ) from error
         parts.counts.sign_ins["begun"] += 1
-        return browser_redirect(begun.authorization.url, [*parts.states.surplus_cookies(request.cookies), cookie])
+        return browser_redirect(sign_in.authorization.url, [*parts.states.surplus_cookies(request.cookies), cookie])
 
 
 def refusal(client: RegisteredClient, redirect_uri: str, code: str, message: str, state: str, issuer: str) -> Response:

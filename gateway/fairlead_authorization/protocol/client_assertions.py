@@ -18,11 +18,11 @@ from fairlead_gateway.identity.authorization_server import ANY_HOST
 from fairlead_gateway.identity.jwt_authenticator import json_of, time_of
 
 MAX_ASSERTION: Final = 8 << 10
-"""Maximum number of characters of `jti`."""
+"""Maximum number of characters of an assertion."""
 MAX_SECONDS: Final = 600.0
 """Maximum number of seconds until `exp`, because used assertions have to be remembered until then."""
 LEEWAY_SECONDS: Final = 30.0
-MAX_OF_STRANGERS: Final = 128
+MAX_OF_UNNAMED_CLIENTS: Final = 128
 """Maximum number of used assertions that a replica remembers for all clients that no setting names; they take about
 40 kB."""
 MAX_JTI: Final = 256
@@ -31,8 +31,8 @@ MAX_JTI: Final = 256
 def claims_of(assertion: str) -> dict[str, Any]:
     """Unverified claims of an assertion; empty if it is unreadable."""
     parts = assertion.split(".")
-    readable = len(parts) == 3 and len(assertion) <= MAX_ASSERTION
-    return dict(json_of(parts[1]) or {}) if readable else {}
+    is_readable = len(parts) == 3 and len(assertion) <= MAX_ASSERTION
+    return dict(json_of(parts[1]) or {}) if is_readable else {}
 
 
 def verify_assertion(
@@ -50,15 +50,21 @@ def verify_assertion(
         claims = jwt.decode(assertion, keys, algorithms=list(ASSERTION_ALGORITHMS), registry=registry).claims
     except (JoseError, ValueError, TypeError, RecursionError):
         return None
-    named = claims.get("aud")
-    audience = [named] if isinstance(named, str) else named if isinstance(named, list) else []
-    ends, begins = time_of(claims.get("exp")), time_of(claims.get("nbf", 0))
-    if ends is None or begins is None:
+    audience_claim = claims.get("aud")
+    audience = (
+        [audience_claim]
+        if isinstance(audience_claim, str)
+        else audience_claim
+        if isinstance(audience_claim, list)
+        else []
+    )
+    expires_at, valid_from = time_of(claims.get("exp")), time_of(claims.get("nbf", 0))
+    if expires_at is None or valid_from is None:
         return None
-    in_time = now - LEEWAY_SECONDS < ends < now + MAX_SECONDS and begins <= now + LEEWAY_SECONDS
+    is_in_time = now - LEEWAY_SECONDS < expires_at < now + MAX_SECONDS and valid_from <= now + LEEWAY_SECONDS
     is_own = claims.get("iss") == claims.get("sub") == client.id
     is_for_us = len(audience) == 1 and audience[0] in audiences
-    return claims if is_own and in_time and is_for_us else None
+    return claims if is_own and is_in_time and is_for_us else None
 
 
 class UsedAssertions:
@@ -69,21 +75,21 @@ class UsedAssertions:
     the host `*`) share one group. Each configured client, and each host that the settings name, has its own group.
     """
 
-    def __init__(self, spent: SpentAssertions, hosts: Collection[str]) -> None:
-        self._spent = spent
+    def __init__(self, spent_assertions: SpentAssertions, hosts: Collection[str]) -> None:
+        self._spent_assertions = spent_assertions
         self._hosts = hosts
 
     async def take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
         """Use the assertion with these verified claims; False if it has no `jti` or was used before. Raises
         SessionStoreUnavailable.
         """
-        name, ends = claims.get("jti"), time_of(claims.get("exp"))
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or ends is None:
+        name, expires_at = claims.get("jti"), time_of(claims.get("exp"))
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_JTI or expires_at is None:
             return False
         group = self._capacity_group(client)
-        limit = MAX_OF_STRANGERS if group == ANY_HOST else MAX_ALIVE
-        ends_at = ends + 2 * LEEWAY_SECONDS  # the assertion is then expired by the clock of every replica
-        return await self._spent.spend(f"client {client.id}", name, ends_at, group=group, limit=limit)
+        limit = MAX_OF_UNNAMED_CLIENTS if group == ANY_HOST else MAX_ALIVE
+        ends_at = expires_at + 2 * LEEWAY_SECONDS  # the assertion is then expired by the clock of every replica
+        return await self._spent_assertions.spend(f"client {client.id}", name, ends_at, group=group, limit=limit)
 
     def _capacity_group(self, client: RegisteredClient) -> str:
         if client.kind == "document":

@@ -55,18 +55,18 @@ class ClientRequests:
         """Read the form, without authenticating the client. Raises OAuthRefusal."""
         parameters = await read_form(request)
         authorization = request.headers.get("authorization", "")
-        loaded = LoadedRequest("POST", parameters, {"Authorization": authorization} if authorization else {})
+        loaded_request = LoadedRequest("POST", parameters, {"Authorization": authorization} if authorization else {})
         if parameters.repeated:
             raise OAuthRefusal("invalid_request", "a parameter is repeated")
-        return loaded
+        return loaded_request
 
-    async def authenticate(self, loaded: LoadedRequest) -> AuthenticatedRequest:
+    async def authenticate(self, loaded_request: LoadedRequest) -> AuthenticatedRequest:
         """Authenticate the client of a request. Raises OAuthRefusal."""
-        client_id = _client_id(loaded)
+        client_id = _client_id(loaded_request)
         if not client_id:
             raise OAuthRefusal("invalid_client", "the request names no client: send client_id", 401, _CHALLENGE)
         # the client may name itself only in the header or in its assertion
-        loaded.values.setdefault("client_id", client_id)
+        loaded_request.values.setdefault("client_id", client_id)
         try:
             client = await self._parts.clients.find(client_id)
         except UnknownClient as error:
@@ -75,33 +75,33 @@ class ClientRequests:
             raise unavailable_error(error) from error
         loaded_client = LoadedClient(client, self._parts.scopes)
         try:
-            self._server(loaded_client).authenticate(loaded)
+            self._server(loaded_client).authenticate(loaded_request)
         except OAuth2Error as error:
             message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
-        claims = loaded.assertion_claims
+        claims = loaded_request.assertion_claims
         if claims is not None and not await self._take(client, claims):
             message = "the client assertion was used before, or has no jti: make a new one for each request"
             raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE)
-        return AuthenticatedRequest(loaded_client, loaded)
+        return AuthenticatedRequest(loaded_client, loaded_request)
 
     async def _take(self, client: RegisteredClient, claims: Mapping[str, Any]) -> bool:
         """Use the assertion by which a client has authenticated; False if it was used before. Raises OAuthRefusal."""
         try:
-            return await self._parts.used.take(client, claims)
+            return await self._parts.used_assertions.take(client, claims)
         except SessionStoreUnavailable as error:
             raise unavailable_error(error) from error
 
-    def check(self, authenticated: AuthenticatedRequest, granted: SessionGrant) -> tuple[str, ...]:
+    def check(self, authenticated: AuthenticatedRequest, session_grant: SessionGrant) -> tuple[str, ...]:
         """Check a token request against its session. Returns the scopes of the access token. Raises OAuthRefusal."""
         try:
-            return self._server(authenticated.client, granted).check_token_request(authenticated.request)
+            return self._server(authenticated.client, session_grant).check_token_request(authenticated.request)
         except OAuth2Error as error:
             description = error.get_error_description() or "the request is not valid"
             raise OAuthRefusal(error.error or "invalid_request", description) from error
 
-    def _server(self, client: LoadedClient, granted: SessionGrant | None = None) -> LoadedServer:
-        return LoadedServer(client, granted, audiences=self._audiences, now=self._parts.now())
+    def _server(self, client: LoadedClient, session_grant: SessionGrant | None = None) -> LoadedServer:
+        return LoadedServer(client, session_grant, audiences=self._audiences, now=self._parts.now())
 
 
 def unavailable_error(reason: Exception | str) -> OAuthRefusal:
@@ -111,8 +111,8 @@ def unavailable_error(reason: Exception | str) -> OAuthRefusal:
 
 async def read_form(request: Request) -> Parameters:
     """Read the form of a request. Raises OAuthRefusal."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != FORM:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != FORM:
         raise OAuthRefusal("invalid_request", f"Content-Type must be {FORM}")
     body = await read_body(request, MAX_FORM)
     try:
@@ -129,18 +129,18 @@ async def read_body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def names_client(loaded: LoadedRequest) -> bool:
+def names_client(loaded_request: LoadedRequest) -> bool:
     """Whether a request names a client, by a parameter, the header or an assertion."""
-    return bool(loaded.headers) or not loaded.form.keys().isdisjoint(_CLIENT_PARAMETERS)
+    return bool(loaded_request.headers) or not loaded_request.form.keys().isdisjoint(_CLIENT_PARAMETERS)
 
 
-def _client_id(loaded: LoadedRequest) -> str:
+def _client_id(loaded_request: LoadedRequest) -> str:
     """Id of the client that a request names, not verified yet; empty if it names no client, or several."""
-    form = loaded.form
-    basic = basic_credentials((loaded.headers or {}).get("Authorization", ""))
-    names = {form.get("client_id", ""), basic.client_id if basic is not None else ""}
+    form = loaded_request.form
+    basic = basic_credentials((loaded_request.headers or {}).get("Authorization", ""))
+    candidates = {form.get("client_id", ""), basic.client_id if basic is not None else ""}
     if "client_assertion" in form:
         subject = claims_of(form["client_assertion"]).get("sub")
-        names.add(subject if isinstance(subject, str) else "")
-    named = names - {""}
-    return named.pop() if len(named) == 1 else ""
+        candidates.add(subject if isinstance(subject, str) else "")
+    client_ids = candidates - {""}
+    return client_ids.pop() if len(client_ids) == 1 else ""

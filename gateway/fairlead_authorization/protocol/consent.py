@@ -44,7 +44,7 @@ _ON_THIS_MACHINE: Final = (
 )
 _CONFIRMATION: Final = "I have started this sign-in myself."
 _EVERYTHING: Final = "all that you may use at this gateway"
-_MAX_SHOWN: Final = 200
+_MAX_LINE: Final = 200
 
 
 class ConsentPages:
@@ -124,10 +124,10 @@ class ConsentPages:
 
     def _facts(self, session: ClientSession, client: RegisteredClient) -> list[tuple[str, str]]:
         person, access = session.person, session.access
-        named = next((person.claims[name] for name in _NAMES if isinstance(person.claims.get(name), str)), "")
+        account_name = next((person.claims[name] for name in _NAMES if isinstance(person.claims.get(name), str)), "")
         account = (
-            f"{_one_line(named)} at {urlsplit(person.issuer).netloc}"
-            if named
+            f"{_one_line(account_name)} at {urlsplit(person.issuer).netloc}"
+            if account_name
             else f"{person.subject} at {person.issuer}"
         )
         is_whole_gateway = access.resource == self._parts.issuer
@@ -162,8 +162,8 @@ def _notes(client: RegisteredClient, session: ClientSession) -> list[str]:
 
 def _one_line(text: str) -> str:
     """Untrusted text on one line, shortened."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * _MAX_SHOWN]).split())
-    return line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * _MAX_LINE]).split())
+    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
 
 
 def _is_own_form(request: Request) -> bool:

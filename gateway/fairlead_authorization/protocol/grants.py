@@ -34,7 +34,7 @@ from fairlead_authorization.sessions.session import ClientSession
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 MAX_SCOPES: Final = 32
 _URI: Final = "https://gateway.invalid/"
-"""An https URL for Authlib, which refuses requests with an http URL. The gateway's settings decide about TLS."""
+"""An https URL for Authlib, which refuses http URLs. Whether TLS is required is a setting of the gateway."""
 _SECRET_METHODS: Final = frozenset({"client_secret_basic", "client_secret_post"})
 """Methods that are accepted for each other: both send the secret, and libraries choose one without looking at the
 registration."""
@@ -76,8 +76,8 @@ class LoadedClient(ClientMixin):
         gateway if it has none of the requested scopes.
         """
         requested = scope.split()[:MAX_SCOPES] if isinstance(scope, str) else ()
-        granted = [scope for scope in self._scopes if scope in requested]
-        return " ".join(granted or self._scopes)
+        allowed_scopes = [scope for scope in self._scopes if scope in requested]
+        return " ".join(allowed_scopes or self._scopes)
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         return matches(redirect_uri, self.client.redirect_uris)
@@ -87,8 +87,8 @@ class LoadedClient(ClientMixin):
         return bool(self.client.secret_sha256) and hmac.compare_digest(digest, self.client.secret_sha256)
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
-        own = self.client.authentication
-        return method == own or (method in _SECRET_METHODS and own in _SECRET_METHODS)
+        own_method = self.client.authentication
+        return method == own_method or (method in _SECRET_METHODS and own_method in _SECRET_METHODS)
 
     def check_response_type(self, response_type: str) -> bool:
         return response_type == "code"
@@ -136,8 +136,8 @@ class _CodeGrant(AuthorizationCodeGrant):
         return self.server.client
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> SessionGrant | None:
-        granted = self.server.granted
-        return granted if granted is not None and granted.check_client(client) else None
+        session_grant = self.server.session_grant
+        return session_grant if session_grant is not None and session_grant.check_client(client) else None
 
 
 class _RefreshGrant(RefreshTokenGrant):
@@ -147,8 +147,8 @@ class _RefreshGrant(RefreshTokenGrant):
         return self.server.client  # the client has authenticated already
 
     def authenticate_refresh_token(self, refresh_token: str) -> SessionGrant:
-        assert self.server.granted is not None, "the endpoint has loaded the session"
-        return self.server.granted
+        assert self.server.session_grant is not None, "the endpoint has loaded the session"
+        return self.server.session_grant
 
 
 class LoadedServer(AuthorizationServer):
@@ -157,17 +157,17 @@ class LoadedServer(AuthorizationServer):
     def __init__(
         self,
         client: LoadedClient,
-        granted: SessionGrant | None = None,
+        session_grant: SessionGrant | None = None,
         *,
         audiences: tuple[str, ...] = (),
         now: float = 0.0,
     ) -> None:
-        """`granted` is the session of the code or refresh token in the request; `audiences` are the accepted audiences
-        of the client's assertion; `now` is in seconds since the epoch.
+        """`session_grant` is the session of the code or refresh token in the request; `audiences` are the accepted
+        audiences of the client's assertion; `now` is in seconds since the epoch.
         """
         super().__init__()
         self.client = client
-        self.granted = granted
+        self.session_grant = session_grant
         self.register_grant(_CodeGrant, [S256Challenge(required=True)])
         self.register_grant(_RefreshGrant)
         self.register_client_auth_method("client_secret_basic", _check_basic)
@@ -194,7 +194,7 @@ class LoadedServer(AuthorizationServer):
             raise OAuth2Error("response_type must be code", error=error)
         if "request" in request.values or "request_uri" in request.values:
             raise InvalidRequestError("request objects are not supported: send the parameters themselves")
-        self.get_consent_grant(request)  # type: ignore[no-untyped-call]  # of Authlib
+        self.get_consent_grant(request)  # type: ignore[no-untyped-call]  # Authlib has no types
         return tuple((request.scope or "").split())
 
     def authenticate(self, request: LoadedRequest) -> None:
@@ -205,13 +205,13 @@ class LoadedServer(AuthorizationServer):
         """Check a token request of an authenticated client against the session of its code or refresh token. Returns
         the scopes of the access token. Raises OAuth2Error.
         """
-        assert self.granted is not None, "the endpoint has loaded the session"
+        assert self.session_grant is not None, "the endpoint has loaded the session"
         grant = self.get_token_grant(request)
         assert isinstance(grant, _CodeGrant | _RefreshGrant), "no other grant is registered"
         grant.validate_token_request()
-        granted = self.granted.session.access.scopes
+        session_scopes = self.session_grant.session.access.scopes
         requested = request.values.get("scope", "").split() if isinstance(grant, _RefreshGrant) else []
-        return tuple(scope for scope in granted if scope in requested) if requested else granted
+        return tuple(scope for scope in session_scopes if scope in requested) if requested else session_scopes
 
 
 def _check_basic(query_client: Callable[[str], LoadedClient | None], request: LoadedRequest) -> LoadedClient | None:

@@ -56,13 +56,13 @@ def server_metadata(
     scopes: Collection[str],
     *,
     takes_documents: bool,
-    registers: bool,
+    allows_registration: bool,
     takes_assertions: bool = False,
     takes_workloads: bool = False,
 ) -> ServerMetadata:
-    """Create the document. `takes_documents`: whether a client id may be the URL of a document; `registers`: whether
-    clients may register themselves; `takes_assertions`, `takes_workloads`: whether identity assertions and tokens of
-    ServiceAccounts are exchanged.
+    """Create the document. `takes_documents`: whether a client id may be the URL of a document; `allows_registration`:
+    whether clients may register themselves; `takes_assertions`, `takes_workloads`: whether identity assertions and
+    tokens of ServiceAccounts are exchanged.
     """
     base = issuer.rstrip("/")
     more_grants = (JWT_BEARER,) if takes_assertions or takes_workloads else ()
@@ -72,7 +72,7 @@ def server_metadata(
         token_endpoint=base + TOKEN,
         jwks_uri=base + JWKS,
         revocation_endpoint=base + REVOKE,
-        registration_endpoint=base + REGISTER if registers else "",
+        registration_endpoint=base + REGISTER if allows_registration else "",
         scopes_supported=tuple(scopes),
         response_types_supported=("code",),
         response_modes_supported=("query",),

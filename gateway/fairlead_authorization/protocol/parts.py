@@ -42,7 +42,7 @@ class IdentityAssertions(NamedTuple):
     """Issuers whose assertions are accepted."""
     tokens: Tokens
     """Verifies assertions of these issuers."""
-    spent: SpentAssertions
+    spent_assertions: SpentAssertions
 
 
 class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class AuthorizationParts(msgspec.Struct, frozen=True, kw_only=True):
     providers: Mapping[str, OpenIdProvider]
     """Providers by name."""
     states: BrowserStates
-    used: UsedAssertions
+    used_assertions: UsedAssertions
     """Used assertions of clients."""
     now: Callable[[], float]
     """Seconds since the epoch."""

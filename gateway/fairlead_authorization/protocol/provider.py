@@ -66,7 +66,7 @@ _REFUSED_CAUSES: Final = frozenset({INVALID_GRANT, INTERACTION_REQUIRED, ACCESS_
 revoked or has expired.
 """
 _UNAVAILABLE_CAUSES: Final = frozenset({UNREACHABLE, TIMEOUT, PROVIDER_ERROR})
-# without the setting, no `prompt` is sent: metadata do not tell whether a provider needs it for a refresh token, and
+# no `prompt` is sent by default: metadata do not tell whether a provider needs it for a refresh token, and
 # Entra, which offers offline_access too, would ask each person at each sign-in (OpenID Connect Core 1.0 section 11)
 _UNRENEWED: Final = (
     "%s gave no refresh token, so sign-ins end after unrenewedHours of authorizationServer: allow refresh tokens there "
@@ -77,7 +77,7 @@ _REJECTED: Final = (
     "%s rejects the client %s (invalid_client), so nobody can sign in there and no sign-in is renewed: compare "
     "clientId and clientSecretFile (chart: clientSecret) of authorizationServer with the client's registration there"
 )
-_OPTIONAL: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
+_OPTIONAL_SCOPES: Final = frozenset({"profile", "email", "groups", OFFLINE_ACCESS})
 """Default scopes; not every provider knows them."""
 PROTOCOL_CLAIMS: Final = frozenset(
     {
@@ -86,7 +86,7 @@ PROTOCOL_CLAIMS: Final = frozenset(
         *("cid", "appid", "appidacr", "azpacr", "uti"),  # Okta and Entra
     }
 )
-"""Claims about a token and its client. They are left out, because the gateway's token and client are others."""
+"""Claims about the provider's token and client. They are left out, as they are not true of the gateway's token."""
 
 
 class IdentityProviderClient(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +152,8 @@ class OpenIdProvider:
         self._discover_at = float("-inf")
         """Monotonic seconds of the next discovery."""
         self._lock = asyncio.Lock()
-        self._warned = False
-        self._rejected = False
+        self._has_warned = False
+        self._has_logged_rejection = False
         """Whether it was logged that the provider rejects the gateway as its client."""
 
     async def begin(self) -> ProviderSignIn:
@@ -163,7 +163,7 @@ class OpenIdProvider:
             flow = await self._ready_flow()
             authorization = await flow.begin(
                 self._redirect_uri,
-                optional=_OPTIONAL,
+                optional_scopes=_OPTIONAL_SCOPES,
                 nonce=nonce,
                 prompt=self.client.prompt,
                 metadata=self._metadata,
@@ -178,21 +178,21 @@ class OpenIdProvider:
         """
         try:
             flow = await self._ready_flow()
-            grant, issued = await flow.redeem(request.authorization, answer)
+            grant, issued_token = await flow.redeem(request.authorization, answer)
         except GrantFailed as error:
             if error.cause == ACCESS_DENIED:
                 raise PersonDeclined(self._sentence(error)) from error
             if error.cause in _UNAVAILABLE_CAUSES:
                 raise IdentityProviderUnavailable(self._sentence(error)) from error
             raise SignInFailed(self._sentence(error)) from error
-        self._rejected = False
-        claims = await self._verify(issued.id_token)
+        self._has_logged_rejection = False
+        claims = await self._verify(issued_token.id_token)
         fault = id_token_fault(claims, self.client.client_id, request.nonce)
         if fault is not None:
             raise SignInFailed(f"the answer of {self.client.display_name} does not belong to this sign-in: {fault}")
-        person = await self._person(issued, claims)
-        if not grant.refresh_token and OFFLINE_ACCESS in self.client.scopes and not self._warned:
-            self._warned = True
+        person = await self._person(issued_token, claims)
+        if not grant.refresh_token and OFFLINE_ACCESS in self.client.scopes and not self._has_warned:
+            self._has_warned = True
             log.warning(_UNRENEWED, self.client.issuer.issuer, self.client.client_id)
         return SignedIn(person, ProviderGrant(grant.refresh_token, grant.expires_at))
 
@@ -202,7 +202,7 @@ class OpenIdProvider:
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
                 flow = await self._ready_flow()
-                issued = await flow.renew(grant)
+                issued_token = await flow.renew(grant)
         except TimeoutError as error:
             message = f"{self.client.display_name} did not answer within {RENEWAL_SECONDS:g} s: try again"
             raise IdentityProviderUnavailable(message) from error
@@ -210,18 +210,18 @@ class OpenIdProvider:
             if error.cause in _REFUSED_CAUSES:
                 raise RenewalRefused(self._sentence(error)) from error
             raise IdentityProviderUnavailable(self._sentence(error)) from error
-        self._rejected = False
-        renewed = ProviderGrant(issued.refresh_token or refresh_token, issued.refresh_expires_at)
+        self._has_logged_rejection = False
+        renewed_grant = ProviderGrant(issued_token.refresh_token or refresh_token, issued_token.refresh_expires_at)
         try:
             async with asyncio.timeout(KEYS_SECONDS):
-                renewed_person = await self._read_renewed_person(issued, person)
+                renewed_person = await self._read_renewed_person(issued_token, person)
         except TimeoutError as error:
-            raise IdentityProviderUnavailable(self._keys_unavailable, renewed) from error
+            raise IdentityProviderUnavailable(self._keys_unavailable, renewed_grant) from error
         except SignInFailed as error:
             raise RenewalRefused(str(error)) from error
         except IdentityProviderUnavailable as error:
-            raise IdentityProviderUnavailable(str(error), renewed) from error
-        return RenewedPerson(renewed_person, renewed, _tokens_of(issued))
+            raise IdentityProviderUnavailable(str(error), renewed_grant) from error
+        return RenewedPerson(renewed_person, renewed_grant, _tokens_of(issued_token))
 
     async def revoke(self, refresh_token: str) -> bool:
         """Revoke a refresh token (RFC 7009); False if that fails. True if the provider does not support revocation."""
@@ -307,47 +307,47 @@ class OpenIdProvider:
     def _keys_unavailable(self) -> str:
         return f"the keys of {self.client.display_name} cannot be fetched: try again in a moment"
 
-    async def _person(self, issued: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
-        token = issued.access.value
-        accepted = None
+    async def _person(self, issued_token: IssuedToken, id_claims: Mapping[str, Any]) -> SignedInPerson:
+        token = issued_token.access.value
+        identity = None
         if self._tokens.recognizes(token):
             await asyncio.sleep(0)  # lets calls run, because verifying the ID token has taken some time
-            accepted = self._tokens.check(token) or await self._tokens.look_up(token)
-        if isinstance(accepted, CredentialRefusal) and accepted.status == 503:
+            identity = self._tokens.check(token) or await self._tokens.look_up(token)
+        if isinstance(identity, CredentialRefusal) and identity.status == 503:
             # the claims of the ID token may have other groups and, at some providers, another subject
             raise IdentityProviderUnavailable(self._keys_unavailable)
         issuer = self.client.issuer.issuer
         claims = id_claims
-        if isinstance(accepted, Identity) and accepted.claims["iss"] == issuer:
-            claims = accepted.claims
-        hidden = PROTOCOL_CLAIMS.union(self.client.issuer.agent_claims)
-        shown_claims = {name: value for name, value in claims.items() if name not in hidden}
+        if isinstance(identity, Identity) and identity.claims["iss"] == issuer:
+            claims = identity.claims
+        hidden_claims = PROTOCOL_CLAIMS.union(self.client.issuer.agent_claims)
+        shown_claims = {name: value for name, value in claims.items() if name not in hidden_claims}
         return SignedInPerson(issuer=issuer, subject=claims["sub"], claims=shown_claims)
 
-    async def _read_renewed_person(self, issued: IssuedToken, previous: SignedInPerson) -> SignedInPerson:
+    async def _read_renewed_person(self, issued_token: IssuedToken, previous: SignedInPerson) -> SignedInPerson:
         """The renewed person; `previous` if the provider sends no claims. Raises SignInFailed,
         IdentityProviderUnavailable.
         """
-        if issued.id_token:
-            return await self._person(issued, await self._verify(issued.id_token))
-        if self._tokens.recognizes(issued.access.value):
-            return await self._person(issued, {"sub": previous.subject, **previous.claims})
+        if issued_token.id_token:
+            return await self._person(issued_token, await self._verify(issued_token.id_token))
+        if self._tokens.recognizes(issued_token.access.value):
+            return await self._person(issued_token, {"sub": previous.subject, **previous.claims})
         return previous
 
     def _sentence(self, error: GrantFailed) -> str:
         if error.cause != INVALID_CLIENT:
             return error.impersonal
-        if not self._rejected:
-            self._rejected = True
+        if not self._has_logged_rejection:
+            self._has_logged_rejection = True
             log.warning(_REJECTED, self.client.issuer.issuer, self.client.client_id)
         name = self.client.display_name
         return f"{name} rejects the gateway as its client (invalid_client): tell the gateway's administrator"
 
 
-def _tokens_of(issued: IssuedToken) -> dict[str, SubjectToken]:
+def _tokens_of(issued_token: IssuedToken) -> dict[str, SubjectToken]:
     """Tokens in an answer, by type. The ID token was verified."""
-    access = SubjectToken(issued.access.value, issued.access.expires_at)
+    access = SubjectToken(issued_token.access.value, issued_token.access.expires_at)
     tokens = {ACCESS_TOKEN_TYPE: access, JWT_TYPE: access}
-    claims = json_of(issued.id_token.split(".")[1]) if issued.id_token else None
-    ends = time_of(claims.get("exp")) if claims is not None else None
-    return tokens if ends is None else {**tokens, ID_TOKEN_TYPE: SubjectToken(issued.id_token, ends)}
+    claims = json_of(issued_token.id_token.split(".")[1]) if issued_token.id_token else None
+    expires_at = time_of(claims.get("exp")) if claims is not None else None
+    return tokens if expires_at is None else {**tokens, ID_TOKEN_TYPE: SubjectToken(issued_token.id_token, expires_at)}

@@ -22,15 +22,15 @@ def canonical_resource(resource: str, base: str) -> str | None:
         return None
     try:
         url, base_url = urlsplit(resource), urlsplit(base)
-        same = _origin(url) == _origin(base_url)
+        is_same_origin = _origin(url) == _origin(base_url)
     except ValueError:
         return None
-    if not same or "@" in url.netloc or "?" in resource or "#" in resource:
+    if not is_same_origin or "@" in url.netloc or "?" in resource or "#" in resource:
         return None
     path, root = url.path.rstrip("/"), base_url.path.rstrip("/")
-    below = path == root or path.startswith(root + "/")
-    dots = any(set(segment) <= {"."} and segment for segment in path.split("/"))
-    if not below or dots or PLAIN_PATH.fullmatch(path) is None:
+    is_below = path == root or path.startswith(root + "/")
+    has_dot_segments = any(set(segment) <= {"."} and segment for segment in path.split("/"))
+    if not is_below or has_dot_segments or PLAIN_PATH.fullmatch(path) is None:
         return None
     return f"{base.rstrip('/')}{path.removeprefix(root)}"
 

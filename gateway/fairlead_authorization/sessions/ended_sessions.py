@@ -1,5 +1,5 @@
-"""Rejects the access tokens of ended sessions: those that end at this or (within a second) at another replica, and
-those that ended before the start.
+"""Rejects the access tokens of ended sessions: of sessions that end at this replica, at another replica (within a
+second of the end), or ended before the start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 5.0
 """Time limit of the first read of the store. After it, tokens are accepted although the store was not read."""
-AGAIN_SECONDS: Final = 5.0
+REREAD_SECONDS: Final = 5.0
 """Time until the store is read again, because it may report changes only from some time after its first answer."""
 LOOKS: Final = 2
 """Number of successful reads of the store after the start."""
@@ -48,12 +48,12 @@ class EndedSessions:
         remaining = LOOKS
         try:
             async with asyncio.timeout(START_SECONDS):
-                await self._look()
+                await self._reject_ended()
             remaining -= 1
         except (GrantStoreError, TimeoutError) as error:
             log.warning("Tokens of sessions that ended before the start are accepted for now: %s", error)
         self._reading_again = asyncio.get_running_loop().create_task(
-            self._look_again(remaining), name="sessions ended before"
+            self._read_again(remaining), name="sessions ended before"
         )
 
     async def aclose(self) -> None:
@@ -62,18 +62,18 @@ class EndedSessions:
             await asyncio.gather(self._reading_again, return_exceptions=True)
         await self._changes.aclose()
 
-    async def _look(self) -> None:
+    async def _reject_ended(self) -> None:
         """Reject the tokens of all sessions whose end is recorded in the store. Raises GrantStoreError."""
         for key, _ in await self._store.of_person(b""):
             if key.server.startswith(session_ends.PREFIX):
                 self._end(key.server.removeprefix(session_ends.PREFIX))
 
-    async def _look_again(self, remaining: int) -> None:
+    async def _read_again(self, remaining: int) -> None:
         """Read the store until `remaining` reads were successful."""
         while remaining:
-            await self._pause(AGAIN_SECONDS)
+            await self._pause(REREAD_SECONDS)
             with contextlib.suppress(GrantStoreError):
-                await self._look()
+                await self._reject_ended()
                 remaining -= 1
 
     async def _review(self, key: GrantKey) -> bool:

@@ -16,11 +16,11 @@ def records_to_delete(
     `max_records` in number and `max_bytes` in JSON.
     """
     sizes = [_size(grant) for _, grant in records]
-    count, total, deleted = len(records) + 1, sum(sizes) + _size(new_record), 0
-    while deleted < len(records) and (count - deleted > max_records or total > max_bytes):
-        total -= sizes[deleted]
-        deleted += 1
-    return [key for key, _ in records[:deleted]]
+    count, total, delete_count = len(records) + 1, sum(sizes) + _size(new_record), 0
+    while delete_count < len(records) and (count - delete_count > max_records or total > max_bytes):
+        total -= sizes[delete_count]
+        delete_count += 1
+    return [key for key, _ in records[:delete_count]]
 
 
 def _size(grant: StoredGrant) -> int:

@@ -45,24 +45,24 @@ class SessionRecords:
 
     async def of_person(self, person: bytes) -> Sequence[tuple[GrantKey, StoredGrant]]:
         """All records of a person: sessions, consents, and grants for servers."""
-        with _reading_sessions():
+        with _translate_store_errors():
             return await self._store.of_person(person)
 
     async def write(self, key: GrantKey, grant: StoredGrant, replaces: str | None) -> str | None:
         """Replace the version `replaces` of a record (None for any version). Returns the new version; None if the
         record has changed meanwhile.
         """
-        with _reading_sessions():
+        with _translate_store_errors():
             return await self._store.write(key, grant, replaces)
 
     async def delete(self, key: GrantKey) -> bool:
         """Delete a consent, or a session that cannot be read."""
-        with _reading_sessions():
+        with _translate_store_errors():
             return await self._store.delete(key)
 
     async def end(self, key: GrantKey, grant: StoredGrant, version: str | None = None) -> bool:
         """End a session; see `SessionEnds.end`."""
-        with _reading_sessions():
+        with _translate_store_errors():
             return await self._ends.end(key, grant, version)
 
     def write_later(self, key: GrantKey, grant: StoredGrant, replaces: str) -> None:
@@ -74,7 +74,7 @@ class SessionRecords:
 
 
 @contextlib.contextmanager
-def _reading_sessions() -> Iterator[None]:
+def _translate_store_errors() -> Iterator[None]:
     """Turn the failure of a store of grants into SessionStoreUnavailable."""
     try:
         yield

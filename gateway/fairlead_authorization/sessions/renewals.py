@@ -62,24 +62,24 @@ class Renewals:
         self._pause = pause
 
     async def renew(
-        self, key: GrantKey, generation: int, renew: Renew, latest: VersionedGrant
+        self, key: GrantKey, generation: int, renew: Renew, latest_record: VersionedGrant
     ) -> VersionedGrant | None:
-        """Renew the person of a session at the provider. `latest` is the session's record, read just before. Returns
-        the changed record, which the caller has to write; it is claimed if the provider was asked. None if the session
-        has ended, or if its refresh token was superseded meanwhile.
+        """Renew the person of a session at the provider. `latest_record` is the session's record, read just before.
+        Returns the changed record, which the caller has to write; it is claimed if the provider was asked. None if the
+        session has ended, or if its refresh token was superseded meanwhile.
 
         Raises IdentityProviderUnavailable, SessionStoreUnavailable, and SessionRefused if the provider has ended the
         person's access, which also ends the session.
         """
-        stored = await self._claim(key, generation, latest)
+        stored = await self._claim(key, generation, latest_record)
         if stored is None or not stored.grant.refresh_token:
             return stored
         try:
             answer = await renew(person_of_session(stored.grant), stored.grant.refresh_token)
         except RenewalRefused as error:
             # without the refresh token, so that it is not revoked: the provider has ended the grant already
-            unrevoked = msgspec.structs.replace(stored.grant, refresh_token="")
-            if not await self._records.end(key, unrevoked, stored.version):
+            grant_without_token = msgspec.structs.replace(stored.grant, refresh_token="")
+            if not await self._records.end(key, grant_without_token, stored.version):
                 return None
             await self._end_others(key.person, stored.grant)
             raise SessionRefused("the provider has ended the person's access: sign in again") from error
@@ -89,20 +89,20 @@ class Renewals:
         try:
             grant = apply_renewal(stored.grant, answer.person, answer.grant, self._times, self._now())
         except SessionRefused:
-            issued = msgspec.structs.replace(stored.grant, refresh_token=answer.grant.refresh_token)
-            await self._records.end(key, issued, stored.version)
+            renewed_grant = msgspec.structs.replace(stored.grant, refresh_token=answer.grant.refresh_token)
+            await self._records.end(key, renewed_grant, stored.version)
             raise
         return VersionedGrant(grant, stored.version)
 
-    async def _claim(self, key: GrantKey, generation: int, latest: VersionedGrant) -> VersionedGrant | None:
+    async def _claim(self, key: GrantKey, generation: int, latest_record: VersionedGrant) -> VersionedGrant | None:
         """Wait until no other replica renews the session, then claim it. None if the session has changed.
 
         The time in a claim comes from another replica's clock. So this replica considers a claim as expired when its
-        record has not changed for CLAIM_SECONDS. The time only serves to recognize claims that were left behind long
+        record has not changed for CLAIM_SECONDS. The time only serves to recognize claims of replicas that stopped long
         ago.
         """
         seen_version, seen_at = "", 0.0
-        stored: VersionedGrant | None = latest
+        stored: VersionedGrant | None = latest_record
         while True:
             if stored is None or session_of(stored.grant).generation > generation:
                 return None
@@ -122,21 +122,21 @@ class Renewals:
                 return VersionedGrant(claim, version)
             stored = await self._records.read(key)
 
-    async def _end_others(self, person: bytes, ended: StoredGrant) -> None:
+    async def _end_others(self, person: bytes, ended_grant: StoredGrant) -> None:
         """End the person's other sessions with a grant that the provider has ended."""
         for key, grant in await self._records.of_person(person):
-            if grant.session is not None and has_grant_of(grant, ended):
+            if grant.session is not None and has_grant_of(grant, ended_grant):
                 await self._records.end(key, msgspec.structs.replace(grant, refresh_token=""))
 
-    async def _release(self, key: GrantKey, claimed: VersionedGrant, issued: ProviderGrant | None) -> None:
-        """Give up the claim, so that other replicas can renew the session. `issued` is a grant that the provider has
+    async def _release(self, key: GrantKey, claim: VersionedGrant, new_grant: ProviderGrant | None) -> None:
+        """Give up the claim, so that other replicas can renew the session. `new_grant` is a grant that the provider has
         already issued; None without one.
         """
-        grant = msgspec.structs.replace(claimed.grant, renewing_until=0.0)
-        if issued is not None:
-            grant = apply_renewal(grant, person_of_session(grant), issued, self._times, self._now())
+        grant = msgspec.structs.replace(claim.grant, renewing_until=0.0)
+        if new_grant is not None:
+            grant = apply_renewal(grant, person_of_session(grant), new_grant, self._times, self._now())
         try:
-            await self._records.write(key, grant, claimed.version)
+            await self._records.write(key, grant, claim.version)
         except SessionStoreUnavailable:  # the claim expires
-            if issued is not None:
-                self._records.write_later(key, grant, claimed.version)
+            if new_grant is not None:
+                self._records.write_later(key, grant, claim.version)

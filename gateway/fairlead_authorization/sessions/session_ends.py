@@ -23,22 +23,22 @@ PREFIX: Final = "ended:"
 
 
 class SessionEnds:
-    """Ends sessions in `store`. `ended` rejects the tokens of a session at this replica; other replicas learn of the
-    end from the store. `revoke` is called with sessions whose refresh tokens the provider should revoke. `now` returns
-    seconds since the epoch.
+    """Ends sessions in `store`. `reject_tokens` rejects the tokens of a session at this replica; other replicas learn
+    of the end from the store. `revoke` is called with sessions whose refresh tokens the provider should revoke. `now`
+    returns seconds since the epoch.
     """
 
     def __init__(
         self,
         store: GrantStore,
-        ended: Callable[[str], None],
+        reject_tokens: Callable[[str], None],
         revoke: Callable[[GrantKey, StoredGrant], None],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._ended = ended
+        self._reject_tokens = reject_tokens
         self._revoke = revoke
-        self._remembered = TemporaryRecords(store, PREFIX, now)
+        self._end_records = TemporaryRecords(store, PREFIX, now)
         self._now = now
 
     async def end(self, key: GrantKey, grant: StoredGrant, version: str | None = None) -> bool:
@@ -47,7 +47,7 @@ class SessionEnds:
         """
         if not await self._store.delete(key, version):
             return False
-        self._ended(session_id_of(key))
+        self._reject_tokens(session_id_of(key))
         session, now = session_of(grant), self._now()
         # a session that is not active has no tokens, and no token is valid longer than its session
         if session.state == "active" and now < session.ends_at:
@@ -57,9 +57,9 @@ class SessionEnds:
         return True
 
     async def _remember(self, key: GrantKey, now: float) -> None:
-        await self._remembered.tidy()
+        await self._end_records.tidy()
         try:
-            await self._remembered.add(session_id_of(key), now + MAX_SECONDS + SKEW_SECONDS)
+            await self._end_records.add(session_id_of(key), now + MAX_SECONDS + SKEW_SECONDS)
         except GrantStoreError as error:
             log.warning(
                 "A gateway that starts within ten minutes will not know of a client's session that it has ended: %s",

@@ -32,10 +32,10 @@ MAX_REFRESH_BYTES: Final = 2_048
 """Maximum length of the provider's refresh token. A longer token is not stored, as if the provider had issued none."""
 MAX_PERSON_BYTES: Final = 1_024
 """Maximum length of issuer and subject."""
-_REMEMBERED: Final = 4
+_MAX_SUPERSEDED: Final = 4
 """Number of superseded refresh tokens whose time is stored."""
 
-Standing = Literal["current", "superseded", "replayed"]
+TokenStatus = Literal["current", "superseded", "replayed"]
 
 
 class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,10 +169,10 @@ def activate(grant: StoredGrant, secret: bytes, now: float) -> StoredGrant:
     return msgspec.structs.replace(active, used_at=now)
 
 
-def standing_of(session: StoredSession, generation: int, now: float, grace: float) -> Standing:
-    """Standing of the refresh token with the number `generation`: current; superseded within the grace window, so that
-    its successor is returned again; or replayed. A token with a later number counts as current: the store has then lost
-    the last write.
+def token_status(session: StoredSession, generation: int, now: float, grace: float) -> TokenStatus:
+    """Status of the refresh token with the number `generation`: current; superseded within the grace window, so
+    that its successor is returned again; or replayed. A token with a later number counts as current: the store has then
+    lost the last write.
     """
     age = session.generation - generation
     if age <= 0:
@@ -184,9 +184,9 @@ def standing_of(session: StoredSession, generation: int, now: float, grace: floa
 
 def rotate(grant: StoredGrant, generation: int, now: float) -> StoredGrant:
     """The record after the refresh token with the number `generation` was used: the next token is current."""
-    superseded = (*session_of(grant).superseded_at, now)[-_REMEMBERED:]
-    changed = _replace_session(grant, generation=generation + 1, superseded_at=superseded)
-    return msgspec.structs.replace(changed, used_at=now, renewing_until=0.0)
+    superseded_at = (*session_of(grant).superseded_at, now)[-_MAX_SUPERSEDED:]
+    changed_grant = _replace_session(grant, generation=generation + 1, superseded_at=superseded_at)
+    return msgspec.structs.replace(changed_grant, used_at=now, renewing_until=0.0)
 
 
 def apply_renewal(
@@ -202,16 +202,16 @@ def apply_renewal(
     if provider.refresh_token not in ("", refresh_token):
         refresh_token = storable_refresh_token(provider)
     ends_at = session_of(grant).ends_at if refresh_token else min(session_of(grant).ends_at, now + times.unrenewed)
-    changed = msgspec.structs.replace(
+    changed_grant = msgspec.structs.replace(
         _replace_session(grant, claims=dict(person.claims), ends_at=ends_at, state_until=ends_at),
         refresh_token=refresh_token,
         renewed_at=now if refresh_token != grant.refresh_token else grant.renewed_at,
         expires_at=provider.expires_at or (grant.expires_at if refresh_token == grant.refresh_token else 0.0),
         renewing_until=0.0,
     )
-    if not changed.fits:
+    if not changed_grant.fits:
         raise SessionRefused("the provider's claims about the person are too long to be stored")
-    return changed
+    return changed_grant
 
 
 def has_grant_of(grant: StoredGrant, other: StoredGrant) -> bool:

@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 4
 """Maximum number of attempts to write, each of which may conflict with another replica."""
 
 
-class _ReadKeys(NamedTuple):
+class _KeysInUse(NamedTuple):
     """The keys in the form in which this replica uses them."""
 
     stored: StoredTokenKeys
@@ -55,10 +55,10 @@ class SigningKeys:
         self._store = store
         self._now = now
         self._clock = clock
-        self._keys: _ReadKeys | None = None
+        self._keys: _KeysInUse | None = None
         self._read_at = float("-inf")
         self._failed_at = float("-inf")
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -114,11 +114,11 @@ class SigningKeys:
                 log.exception("Reading the keys of the gateway's tokens failed")
             await asyncio.sleep(FRESH_SECONDS)
 
-    async def _read(self, max_age: float) -> _ReadKeys:
+    async def _read(self, max_age: float) -> _KeysInUse:
         """The keys. They are read again if the last read is more than `max_age` seconds ago. Raises
         SessionStoreUnavailable if no keys were read.
         """
-        async with self._turn:
+        async with self._lock:
             keys = self._keys
             if keys is not None and self._clock() < max(self._read_at + max_age, self._failed_at + COOL_DOWN):
                 return keys
@@ -161,6 +161,6 @@ class SigningKeys:
         raise GrantStoreError("the keys of the gateway's tokens change all the time: try again")
 
 
-def _import_keys(stored: StoredTokenKeys) -> _ReadKeys:
+def _import_keys(stored: StoredTokenKeys) -> _KeysInUse:
     by_id = {key.id: ECKey.import_key(dict(key.jwk)) for key in stored.signing}
-    return _ReadKeys(stored, by_id, TokenSealer(stored.sealing))
+    return _KeysInUse(stored, by_id, TokenSealer(stored.sealing))

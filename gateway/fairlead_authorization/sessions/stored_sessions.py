@@ -101,7 +101,7 @@ class StoredSessions(SessionStore):
         stored = session_record.new_session(person, client, access, grant, self._times, now)
         key = session_key(jwt_person(person.issuer, person.subject), secrets.token_hex(12))
         records = await self._records.of_person(key.person)
-        await self._make_room(_sessions(records), stored, now)
+        await self._end_surplus(_sessions(records), stored, now)
         version = await self._records.write(key, stored, "")
         assert version is not None, "nobody else makes this random id"
         session = client_session(key, stored)
@@ -171,27 +171,27 @@ class StoredSessions(SessionStore):
             if has_ended(stored.grant, now):
                 await self._records.end(key, stored.grant)
                 raise SessionRefused(_UNKNOWN)
-            standing = session_record.standing_of(session, content.generation, now, self._times.grace)
-            if standing == "superseded":
+            status = session_record.token_status(session, content.generation, now, self._times.grace)
+            if status == "superseded":
                 return _issue_refresh_token(key, stored.grant, sealer)
-            if standing == "replayed":
+            if status == "replayed":
                 await self._records.end(key, stored.grant)
                 raise SessionRefused("the refresh token was used before, so its session has ended: sign in again")
             rotation = self._rotations.get(key)
             if rotation is None:
                 rotation = self._begin_rotation(key, stored, content.generation, renew, sealer)
             # shielded: if the rotation were cancelled, the provider's new refresh token could be lost
-            issued = await asyncio.shield(rotation.task)
-            if issued is not None and rotation.generation == content.generation:
-                return issued
+            issued_token = await asyncio.shield(rotation.task)
+            if issued_token is not None and rotation.generation == content.generation:
+                return issued_token
         raise SessionStoreUnavailable("the session changes all the time: try again")
 
     async def renew(self, person: bytes, session_id: str, renew: Renew) -> RenewedPerson:
         key = session_key(person, session_id)
         answers: list[RenewedPerson] = []
 
-        async def renew_and_note(before: SignedInPerson, refresh_token: str) -> RenewedPerson:
-            answers.append(await renew(before, refresh_token))
+        async def renew_and_note(person: SignedInPerson, refresh_token: str) -> RenewedPerson:
+            answers.append(await renew(person, refresh_token))
             return answers[-1]
 
         for _ in range(_ATTEMPTS):
@@ -200,10 +200,12 @@ class StoredSessions(SessionStore):
                 raise SessionRefused("the sign-in of this token has ended: sign in again")
             if not stored.grant.refresh_token:
                 raise NotRenewable("the identity provider gave no refresh token with this sign-in")
-            renewed = await self._renewals.renew(key, session_of(stored.grant).generation, renew_and_note, stored)
-            if renewed is None or not answers:
+            renewed_record = await self._renewals.renew(
+                key, session_of(stored.grant).generation, renew_and_note, stored
+            )
+            if renewed_record is None or not answers:
                 continue
-            if await self._write(key, renewed.grant, renewed) is not None:
+            if await self._write(key, renewed_record.grant, renewed_record) is not None:
                 return answers[-1]
         raise SessionStoreUnavailable("the session changes all the time: try again")
 
@@ -245,32 +247,34 @@ class StoredSessions(SessionStore):
         """Replace the refresh token with the number `generation` by the next one; None if the session has changed
         meanwhile. Raises SessionRefused, IdentityProviderUnavailable, SessionStoreUnavailable.
         """
-        renewed = await self._renewals.renew(key, generation, renew, stored)
-        if renewed is None:
+        renewed_record = await self._renewals.renew(key, generation, renew, stored)
+        if renewed_record is None:
             return None
-        rotated = session_record.rotate(renewed.grant, generation, self._now())
-        if await self._write(key, rotated, renewed) is None:
+        rotated_grant = session_record.rotate(renewed_record.grant, generation, self._now())
+        if await self._write(key, rotated_grant, renewed_record) is None:
             return None
-        return _issue_refresh_token(key, rotated, sealer)
+        return _issue_refresh_token(key, rotated_grant, sealer)
 
-    async def _write(self, key: GrantKey, rotated: StoredGrant, renewed: VersionedGrant) -> str | None:
+    async def _write(self, key: GrantKey, grant: StoredGrant, renewed_record: VersionedGrant) -> str | None:
         try:
-            return await self._records.write(key, rotated, renewed.version)
+            return await self._records.write(key, grant, renewed_record.version)
         except Exception:
-            if renewed.grant.refresh_token:
+            if renewed_record.grant.refresh_token:
                 # the client gets no new refresh token, so its old one stays current; only the provider's answer is kept
-                self._records.write_later(key, renewed.grant, renewed.version)
+                self._records.write_later(key, renewed_record.grant, renewed_record.version)
             raise
 
-    async def _make_room(self, records: Sequence[tuple[GrantKey, StoredGrant]], new: StoredGrant, now: float) -> None:
+    async def _end_surplus(
+        self, records: Sequence[tuple[GrantKey, StoredGrant]], new_session: StoredGrant, now: float
+    ) -> None:
         """End expired sessions of a person, and sessions that exceed the limits together with a new one."""
-        ended = {key for key, grant in records if has_ended(grant, now)}
+        expired_keys = {key for key, grant in records if has_ended(grant, now)}
         candidates = sorted(
-            (record for record in records if record[0] not in ended),
+            (record for record in records if record[0] not in expired_keys),
             # sessions without consent first, because any web page can begin them
             key=lambda each: (session_of(each[1]).state == "active", max(each[1].granted_at, each[1].used_at)),
         )
-        to_end = ended.union(records_to_delete(candidates, new, MAX_SESSIONS, MAX_SESSIONS_BYTES))
+        to_end = expired_keys.union(records_to_delete(candidates, new_session, MAX_SESSIONS, MAX_SESSIONS_BYTES))
         for key, grant in records:
             if key in to_end:
                 await self._records.end(key, grant)

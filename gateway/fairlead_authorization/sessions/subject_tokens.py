@@ -53,16 +53,20 @@ class _LastAnswer(NamedTuple):
 
 
 class SubjectTokens:
-    """Provider's tokens of the sessions in `sessions`. `renew` asks the provider; `ended` is called with the id of a
-    session that has ended, and rejects its tokens; `now` returns seconds since the epoch.
+    """Provider's tokens of the sessions in `sessions`. `renew` asks the provider; `reject_tokens` is called with the id
+    of a session that has ended, and rejects its tokens; `now` returns seconds since the epoch.
     """
 
     def __init__(
-        self, sessions: SessionStore, renew: Renew, ended: Callable[[str], None], now: Callable[[], float] = time.time
+        self,
+        sessions: SessionStore,
+        renew: Renew,
+        reject_tokens: Callable[[str], None],
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._sessions = sessions
         self._renew = renew
-        self._ended = ended
+        self._reject_tokens = reject_tokens
         self._now = now
         self._answers: OrderedDict[_Key, _LastAnswer] = OrderedDict()
         self._flights: dict[_Key, SharedTask[_LastAnswer]] = {}
@@ -114,18 +118,18 @@ class SubjectTokens:
 
     async def _request(self, key: _Key) -> _LastAnswer:
         try:
-            return await self._ask(key)
+            return await self._renew_tokens(key)
         finally:
             self._flights.pop(key, None)
 
-    async def _ask(self, key: _Key) -> _LastAnswer:
+    async def _renew_tokens(self, key: _Key) -> _LastAnswer:
         """Ask the provider, and cache its answer."""
-        renewed: RenewedPerson | None = None
+        renewal: RenewedPerson | None = None
         failure: GrantFailed | None = None
         try:
-            renewed = await self._sessions.renew(*key, self._renew)
+            renewal = await self._sessions.renew(*key, self._renew)
         except SessionRefused as error:
-            self._ended(key[1])
+            self._reject_tokens(key[1])
             failure = GrantFailed(str(error), cause=SUBJECT_TOKEN_EXPIRED)
         except NotRenewable as error:
             failure = GrantFailed(
@@ -137,7 +141,7 @@ class SubjectTokens:
             failure = GrantFailed(str(error), cause=PROVIDER_ERROR)
         except SessionStoreUnavailable as error:
             failure = GrantFailed(str(error), cause=GRANT_STORE)
-        answer = self._answers[key] = _LastAnswer({} if renewed is None else renewed.tokens, failure, self._now())
+        answer = self._answers[key] = _LastAnswer({} if renewal is None else renewal.tokens, failure, self._now())
         self._answers.move_to_end(key)
         if len(self._answers) > MAX_SESSIONS:
             self._answers.popitem(last=False)

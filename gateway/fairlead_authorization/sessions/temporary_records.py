@@ -12,8 +12,8 @@ from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStore, GrantStoreErro
 MAX_RECORDS: Final = 8_192
 """Maximum number of records whose keys a replica remembers in order to delete them. Other records are deleted together
 with expired sessions."""
-_DELETED_AT_ONCE: Final = 2
-"""Number of expired records that are deleted whenever a record is written, so that few of them accumulate."""
+_MAX_DELETIONS: Final = 2
+"""Maximum number of expired records that are deleted whenever a record is written."""
 
 
 class TemporaryRecords:
@@ -44,7 +44,7 @@ class TemporaryRecords:
 
     async def tidy(self) -> None:
         """Delete some expired records."""
-        for _ in range(_DELETED_AT_ONCE):
+        for _ in range(_MAX_DELETIONS):
             if not self._own_records or self._own_records[0][0] > self._now():
                 return
             _, key = self._own_records.popleft()

@@ -32,9 +32,9 @@ def run_logout(destination: Destination, server: str | None, output: Output) -> 
     client = ManagementClient.of(destination)
     accounts = _accounts(client)
     names = [account["server"] for account in accounts]
-    chosen = names if server is None else _find_server(server, names)
+    full_names = names if server is None else _find_server(server, names)
     disconnected = []
-    for full_name in chosen:
+    for full_name in full_names:
         namespace, _, name = full_name.partition("/")
         disconnected.append(client.delete(f"{PATH}/{quote(namespace, safe='')}/{quote(name, safe='')}"))
         if output is not Output.json:

@@ -60,9 +60,9 @@ def enter_key(client: ManagementClient, path: str, key: str) -> dict[str, Any]:
 
 def _question(state: dict[str, Any]) -> str:
     key = state["key"]
-    words = [f"Key for {printable(state['server'])}"]
+    parts = [f"Key for {printable(state['server'])}"]
     if key["description"]:
-        words.append(f" ({printable(key['description'])})")
+        parts.append(f" ({printable(key['description'])})")
     if key["helpUrl"]:
-        words.append(f", from {printable(key['helpUrl'])}")
-    return f"{''.join(words)}: "
+        parts.append(f", from {printable(key['helpUrl'])}")
+    return f"{''.join(parts)}: "

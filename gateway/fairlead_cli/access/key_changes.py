@@ -64,7 +64,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
         url = options.url
     if url and file is None:
         return GatewayKeys(Destination.parse(url, options.header or [], None, options.timeout, options.token))
-    return KeyFileLocation(file or Path(KEY_FILE), unnamed=file is None)
+    return KeyFileLocation(file or Path(KEY_FILE), is_default=file is None)
 
 
 def _is_from_environment(value: object, variable: str) -> bool:
@@ -86,18 +86,18 @@ def run_create(
     groups: list[str],
     expires: str | None,
     output: Output,
-    to: KeyOutput | None = None,
+    key_output: KeyOutput | None = None,
 ) -> None:
     """Create a key, store its hash, and print the key or write it to a file. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
         raise Failure("AGENT must be a printable name", code=USAGE_ERROR)
     now = datetime.now(UTC)
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + parse_lifetime(expires))
-    if to is not None:
-        to.check()
+    if key_output is not None:
+        key_output.check()
     hint = location.prepare() if isinstance(location, KeyFileLocation) else ""
     location.change(lambda document: KeyDocument((*document.keys, record)))
-    show_key(key, _document(record), f"{record.id} of {agent}", to, output, location.option)
+    show_key(key, _document(record), f"{record.id} of {agent}", key_output, output, location.option)
     remark("keys create", f"the hash of the key is written to {location}{hint}")
 
 
@@ -146,10 +146,10 @@ class KeyFileLocation:
     `is_private` says that the file is in a folder of `fairlead up`, which only its owner can read.
     """
 
-    def __init__(self, path: Path, *, unnamed: bool = False, is_private: bool = False) -> None:
+    def __init__(self, path: Path, *, is_default: bool = False, is_private: bool = False) -> None:
         self._path = path
         self._is_private = is_private
-        self._unnamed = unnamed
+        self._is_default = is_default
         """Whether neither an option nor the environment named the file, so that a gateway may not read it."""
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ class KeyFileLocation:
         """
         folder = self._path.parent
         if not self._is_private:
-            return f"; a gateway reads it with FAIRLEAD_API_KEYS={self}" if self._unnamed else ""
+            return f"; a gateway reads it with FAIRLEAD_API_KEYS={self}" if self._is_default else ""
         if folder.is_dir():
             return "; a `fairlead up` that runs with this folder has to be started again" if self.is_missing() else ""
         try:

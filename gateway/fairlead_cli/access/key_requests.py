@@ -23,7 +23,9 @@ class GatewayKeys:
         self._url = destination.url
         self._client = ManagementClient.of(destination)
 
-    def create(self, name: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None) -> None:
+    def create(
+        self, name: str, groups: list[str], expires: str | None, output: Output, key_output: KeyOutput | None
+    ) -> None:
         """Create a key and show it. Raises Failure."""
         if groups:
             message = "--group cannot be used with --url: the key has the groups of the caller's credential"
@@ -34,11 +36,11 @@ class GatewayKeys:
             if rest:
                 raise Failure(f"--expires: {expires!r} must be whole days with --url", code=USAGE_ERROR)
             body["days"] = days
-        if to is not None:
-            to.check()
-        created = self._client.post("/v1/keys", body)
-        facts = created["facts"]
-        show_key(created["key"], facts, f"{facts['id']} ({printable(name)})", to, output, f"--url {self._url}")
+        if key_output is not None:
+            key_output.check()
+        answer = self._client.post("/v1/keys", body)
+        facts = answer["facts"]
+        show_key(answer["key"], facts, f"{facts['id']} ({printable(name)})", key_output, output, f"--url {self._url}")
         remark("keys create", f"the gateway at {self._url} created the key; it expires at {facts['expires']}")
 
     def list(self, output: Output) -> None:
@@ -52,8 +54,8 @@ class GatewayKeys:
 
     def revoke(self, ident: str, output: Output) -> None:
         """Revoke a key, given by its id or as the whole key. Raises Failure."""
-        revoked = self._client.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
+        revoked_id = self._client.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
         if output is Output.json:
-            print_json({"revoked": revoked})
+            print_json({"revoked": revoked_id})
         else:
-            print(f"{revoked} is revoked at {self._url}")
+            print(f"{revoked_id} is revoked at {self._url}")

@@ -36,7 +36,7 @@ class KeyOutput:
 
     def write(self, key: str, location: str) -> None:
         """Write the key. Raises Failure; the key is then lost, as only its hash is stored elsewhere. `location` is the
-        option that names where.
+        option that names where the hash is stored.
         """
         try:
             if self._overwrite:
@@ -68,20 +68,20 @@ def _open_for_owner(path: str, flags: int) -> int:
 
 
 def show_key(
-    key: str, facts: Mapping[str, object], name: str, to: KeyOutput | None, output: Output, location: str
+    key: str, facts: Mapping[str, object], name: str, key_output: KeyOutput | None, output: Output, location: str
 ) -> None:
     """Write the key to its file, or print it. `location` is the option that names where its hash is stored. Raises
     Failure.
     """
-    if to is not None:
-        to.write(key, location)
-    shown = {"key": key} if to is None else {"file": str(to.path)}
+    if key_output is not None:
+        key_output.write(key, location)
+    members = {"key": key} if key_output is None else {"file": str(key_output.path)}
     if output is Output.json:
-        print_json({**facts, **shown})
-    elif to is None:
+        print_json({**facts, **members})
+    elif key_output is None:
         print(key)
     else:
-        print(f"The key {name} is in {to.path}")
+        print(f"The key {name} is in {key_output.path}")
 
 
 def parse_lifetime(text: str) -> timedelta:

@@ -51,12 +51,12 @@ def create(
     from fairlead_cli.access.key_requests import GatewayKeys
     from fairlead_cli.access.keyoutput import KeyOutput
 
-    to = None if to_file.out is None else KeyOutput(to_file.out, overwrite=to_file.overwrite)
+    key_output = None if to_file.out is None else KeyOutput(to_file.out, overwrite=to_file.overwrite)
     location = key_location(options)
     if isinstance(location, GatewayKeys):
-        location.create(agent, group or [], expires, output, to)
+        location.create(agent, group or [], expires, output, key_output)
     else:
-        run_create(location, agent, group or [], expires, output, to)
+        run_create(location, agent, group or [], expires, output, key_output)
 
 
 @keys.command("list")

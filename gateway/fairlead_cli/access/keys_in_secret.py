@@ -69,12 +69,12 @@ class KeySecretLocation:
         from fairlead_kube.resources import SECRETS
 
         secret = await self._read_secret(kube)
-        before = self._keys(secret)
-        after = change(before)
-        if after is before:
+        old_keys = self._keys(secret)
+        new_keys = change(old_keys)
+        if new_keys is old_keys:
             return
         metadata: dict[str, Any] = {"name": self._name, "labels": {LABEL: "true"}}
-        body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(encode_keys(after.keys)).decode()}}
+        body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(encode_keys(new_keys.keys)).decode()}}
         if secret is None:  # an apply would overwrite a Secret that is being created concurrently
             head = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind}
             await kube.create(SECRETS, self._namespace, {**head, **body}, manager=MANAGER)

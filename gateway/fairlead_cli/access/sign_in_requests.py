@@ -38,20 +38,20 @@ def run_sign_ins(destination: Destination, output: Output, *, everybody: bool) -
 
 
 def run_sign_out(
-    destination: Destination, chosen: str | None, output: Output, *, person: str | None, accounts: bool
+    destination: Destination, client_name: str | None, output: Output, *, person: str | None, accounts: bool
 ) -> None:
-    """End a person's sign-in of the client `chosen`; without `chosen`, all sign-ins, and with `accounts` also the
-    person's accounts at servers. Raises Failure."""
+    """End a person's sign-in of the client `client_name`; without `client_name`, all sign-ins, and with `accounts` also
+    the person's accounts at servers. Raises Failure."""
     client = ManagementClient.of(destination)
     query = {} if person is None else {"person": person}
-    if chosen is None:
+    if client_name is None:
         result = client.delete(_target(PATH, {**query, "accounts": "true"} if accounts else query))
     elif accounts:
         raise Failure("--accounts ends all sign-ins with the accounts at servers: omit CLIENT", code=USAGE_ERROR)
     else:
-        listed = _sign_ins(client, everybody=person is not None)
-        of_person = [sign_in for sign_in in listed if person in (None, sign_in["person"])]
-        path = f"{PATH}/{quote(_find_sign_in(chosen, of_person)['id'], safe='')}"
+        all_sign_ins = _sign_ins(client, everybody=person is not None)
+        person_sign_ins = [sign_in for sign_in in all_sign_ins if person in (None, sign_in["person"])]
+        path = f"{PATH}/{quote(_find_sign_in(client_name, person_sign_ins)['id'], safe='')}"
         result = {"signIns": [client.delete(_target(path, query))], "accounts": []}
     if output is Output.json:
         print_json(result)
@@ -78,16 +78,16 @@ def _target(path: str, query: dict[str, str]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _find_sign_in(chosen: str, sign_ins: list[Any]) -> Any:
+def _find_sign_in(client_name: str, sign_ins: list[Any]) -> Any:
     """The sign-in that is meant by its id, or by the name or host of its client. Raises Failure."""
-    matches = [each for each in sign_ins if chosen and chosen in (each["id"], each["name"], each["host"])]
+    matches = [each for each in sign_ins if client_name and client_name in (each["id"], each["name"], each["host"])]
     if len(matches) > 1:
         ids = " or ".join(each["id"] for each in matches)
-        raise Failure(f"{chosen} has signed in more than once: give the id {ids}", code=USAGE_ERROR)
+        raise Failure(f"{client_name} has signed in more than once: give the id {ids}", code=USAGE_ERROR)
     if not matches:
         names = [_name_of(each) for each in sign_ins]
         clients = f"clients that are signed in: {some_names(names)}" if names else "no client is signed in"
-        raise Failure(f"there is no sign-in of {chosen}; {clients}", code=USAGE_ERROR)
+        raise Failure(f"there is no sign-in of {client_name}; {clients}", code=USAGE_ERROR)
     return matches[0]
 
 

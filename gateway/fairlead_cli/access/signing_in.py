@@ -18,7 +18,7 @@ from fairlead_cli.waiting import attempts, spinner
 from fairlead_cli.wording import ready_to_paste
 
 SIGN_IN_SECONDS: Final = 600.0
-"""Time after which the gateway's link ends."""
+"""Lifetime of the gateway's link, in seconds."""
 
 
 def run_login(
@@ -42,7 +42,7 @@ def run_login(
         state = enter_key(client, path, key.read(state))
         text = f"Your key for {state['server']} is stored."
     elif not state["signedIn"]:
-        _show_link(state, output, opened=browser and sys.stdout.isatty() and open_page(state["signInUrl"]))
+        _show_link(state, output, is_opened=browser and sys.stdout.isatty() and open_page(state["signInUrl"]))
         state = _wait_for_person(client, path, state)
         text = f"You are signed in at {state['server']}."
     elif state.get("key"):
@@ -55,26 +55,28 @@ def run_login(
         print(ready_to_paste(text))
 
 
-def _show_link(state: dict[str, Any], output: Output, *, opened: bool) -> None:
+def _show_link(state: dict[str, Any], output: Output, *, is_opened: bool) -> None:
     url = printable(state["signInUrl"])
     text = f"Sign in at {state['server']} in the browser; if none has opened, open {url}"
-    if not opened:
-        here = " on the gateway's machine" if is_this_machine(urlsplit(url).hostname or "") else ""
-        text = f"Open this page in a browser{here} to sign in at {state['server']}: {url}"
+    if not is_opened:
+        location = " on the gateway's machine" if is_this_machine(urlsplit(url).hostname or "") else ""
+        text = f"Open this page in a browser{location} to sign in at {state['server']}: {url}"
     if output is Output.json:
         remark("login", text)
     else:
         print(text, flush=True)
 
 
-def _wait_for_person(client: ManagementClient, path: str, before: dict[str, Any]) -> dict[str, Any]:
+def _wait_for_person(client: ManagementClient, path: str, initial_state: dict[str, Any]) -> dict[str, Any]:
     """Wait until the person has signed in, and return the state. A replica that has not created the link may return it.
     Raises Failure."""
-    with spinner(f"waiting for the sign-in at {before['server']}"):
+    with spinner(f"waiting for the sign-in at {initial_state['server']}"):
         for _ in attempts(SIGN_IN_SECONDS):
             state: dict[str, Any] = client.get(path)
             if state["signedIn"]:
                 return state
             if state["failure"] is not None:
                 raise Failure(f"not signed in at {state['server']}: {printable(state['failure'])}")
-    raise Failure(f"nobody signed in at {before['server']} within ten minutes: run the command again for a new link")
+    raise Failure(
+        f"nobody signed in at {initial_state['server']} within ten minutes: run the command again for a new link"
+    )

@@ -102,25 +102,25 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         """Whether the response shows that the gateway has lost the session: by status 404, or by 405 for the stream of
         notifications, if the session had such a stream before. A restarted gateway may accept calls in a lost session.
         """
-        refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
-        return SESSION_ID in request.headers and (answer.status_code == 404 or refused)
+        is_refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
+        return SESSION_ID in request.headers and (answer.status_code == 404 or is_refused)
 
     async def _send(self, request: httpx2.Request, body: bytes, method: str) -> httpx2.Response:
         """Send the request. Repeat it while connecting fails, and once after a lost connection if that is safe."""
-        forever, deadline = request.method == "GET", anyio.current_time() + self._patience
+        is_stream, deadline = request.method == "GET", anyio.current_time() + self._patience
         repeatable, tries = _is_repeatable(request.method, method), 0
         while True:
             try:
                 answer = await self._client.send(self._copy(request, body), stream=True)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                late = anyio.current_time() >= deadline and not forever
-                if late or request.method == "DELETE":
+                is_late = anyio.current_time() >= deadline and not is_stream
+                if is_late or request.method == "DELETE":
                     raise
                 if not self._is_unreachable:
                     self._is_unreachable = True
                     self._remark(f"cannot reach {request.url}: {_reason(error)}; trying again")
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
-                if not repeatable or (tries and not forever):
+                if not repeatable or (tries and not is_stream):
                     raise
             else:
                 if self._is_unreachable:
@@ -137,30 +137,32 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         for name in ("host", "content-length"):
             headers.pop(name, None)
         headers["accept-encoding"] = "identity"  # this class parses responses to `initialize`
-        wait = httpx2.Timeout(CONNECT_SECONDS, read=STREAM_SECONDS if request.method == "GET" else None, pool=None)
+        timeout = httpx2.Timeout(CONNECT_SECONDS, read=STREAM_SECONDS if request.method == "GET" else None, pool=None)
         return self._client.build_request(
-            request.method, request.url, headers=headers, content=body or None, timeout=wait
+            request.method, request.url, headers=headers, content=body or None, timeout=timeout
         )
 
-    async def _renew(self, session: BridgeSession, lost: str) -> None:
-        """Replace the session `lost` by a new one, unless that has happened already. Raises HTTPError."""
+    async def _renew(self, session: BridgeSession, lost_id: str) -> None:
+        """Replace the session `lost_id` by a new one, unless that has happened already. Raises HTTPError."""
         async with self._renewal_lock:
-            if session.gateway_id != lost:
+            if session.gateway_id != lost_id:
                 return
-            opening = httpx2.Request("POST", session.url, headers=session.headers)
-            answer = await self._send(opening, session.initialize_body, "initialize")
-            async with _Body(answer) as whole:
-                reply = await whole.reply()
+            initialize_request = httpx2.Request("POST", session.url, headers=session.headers)
+            answer = await self._send(initialize_request, session.initialize_body, "initialize")
+            async with _Body(answer) as response_body:
+                reply = await response_body.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
-                why = f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
-                raise httpx2.RemoteProtocolError(f"{why}: restart the MCP client")
+                problem = (
+                    f"the gateway no longer has the session, and refused a new one with status {answer.status_code}"
+                )
+                raise httpx2.RemoteProtocolError(f"{problem}: restart the MCP client")
             session.gateway_id = ident
             version = str(reply["result"].get("protocolVersion", ""))
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
             headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
-            ready = httpx2.Request("POST", session.url, headers=headers)
-            await (await self._send(ready, notice, "notifications/initialized")).aclose()
+            initialized_request = httpx2.Request("POST", session.url, headers=headers)
+            await (await self._send(initialized_request, notice, "notifications/initialized")).aclose()
         self._remark("the gateway had lost the session; a new one is open")
         self._on_reconnect()
 
@@ -177,8 +179,8 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         """Convert a response with an error status to a JSON-RPC error that names the URL. If the body already is a
         JSON-RPC error, the response is passed on unchanged.
         """
-        async with _Body(answer) as whole:
-            data = await whole.read_beginning(MAX_REFUSAL)
+        async with _Body(answer) as response_body:
+            data = await response_body.read_beginning(MAX_REFUSAL)
         if request.method != "POST":
             return httpx2.Response(answer.status_code, content=data)
         error = _message(data).get("error")

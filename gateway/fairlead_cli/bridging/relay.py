@@ -140,8 +140,8 @@ class Relay:
         if method == "initialize":
             self._version = str(result.get("protocolVersion", ""))
             capabilities = result.get("capabilities")
-            offered = capabilities if isinstance(capabilities, dict) else {}
-            self._lists = [name for name in LISTS if _member(offered.get(name), "listChanged") is True]
+            members = capabilities if isinstance(capabilities, dict) else {}
+            self._lists = [name for name in LISTS if _member(members.get(name), "listChanged") is True]
         elif method == "tools/list":
             tools = result.get("tools")
             for tool in tools if isinstance(tools, list) else ():
@@ -149,8 +149,8 @@ class Relay:
                 if not isinstance(name, str) or not isinstance(schema, dict):
                     continue
                 self._header_maps.pop(name, None)
-                valid = len(self._header_maps) < MAX_HEADER_MAPS and find_invalid_x_mcp_header(schema) is None
-                if valid and (header_map := x_mcp_header_map(schema)):
+                is_valid = len(self._header_maps) < MAX_HEADER_MAPS and find_invalid_x_mcp_header(schema) is None
+                if is_valid and (header_map := x_mcp_header_map(schema)):
                     self._header_maps[name] = header_map
 
     def _headers(self, message: JSONRPCMessage) -> dict[str, str]:

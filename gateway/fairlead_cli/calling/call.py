@@ -46,15 +46,17 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
     decoded = msgspec.json.decode(result)
-    failed = isinstance(decoded, dict) and decoded.get("isError") is True
-    if output is Output.table and not failed:
+    is_error = isinstance(decoded, dict) and decoded.get("isError") is True
+    if output is Output.table and not is_error:
         print(text_of(decoded))
         for line in remarks_of(decoded):
             remark("call", line)
-    if failed:
+    if is_error:
         refusal = _with_reason(refusal_of(decoded), destination, tool)
-        wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
-        raise Failure(refusal or f"{tool} reports an error: {text_of(decoded)}", code=USAGE_ERROR if wrong else FAILED)
+        is_invalid = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
+        raise Failure(
+            refusal or f"{tool} reports an error: {text_of(decoded)}", code=USAGE_ERROR if is_invalid else FAILED
+        )
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
@@ -65,7 +67,7 @@ def _with_reason(refusal: str | None, destination: Destination, tool: str) -> st
     return f"{CONNECTION_LOST}: {'; '.join(lines)}" if lines else refusal
 
 
-class _Unlisted(Failure):
+class _MissingTool(Failure):
     """The tool is not listed."""
 
 
@@ -105,8 +107,8 @@ class _ToolOfGateway(NamedTuple):
                 raise
             if SUGGESTS in error.message:
                 # a gateway knows names that its list does not have, such as the server's own name of a renamed tool
-                raise _Unlisted(printable(with_tools_hint(error.message)), code=USAGE_ERROR) from error
-            raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
+                raise _MissingTool(printable(with_tools_hint(error.message)), code=USAGE_ERROR) from error
+            raise _MissingTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR) from error
 
     async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:
         """Raises Failure if the tool is hidden, or if its server is starting and its arguments are therefore
@@ -115,7 +117,7 @@ class _ToolOfGateway(NamedTuple):
         if (why := why_hidden(hidden, self.name)) is not None:
             raise Failure(f"OVER_BUDGET: {why}")
         if await asyncio.to_thread(self.may_be_starting):
-            raise _Unlisted(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
+            raise _MissingTool(str(unknown_tool_failure(self.name, definitions)), code=USAGE_ERROR)
 
     def _arguments(self, words_or_arguments: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -147,7 +149,7 @@ class _CallAttempts:
         while True:
             try:
                 result = self._tool.destination.run(lambda session: self._tool.call(session, self._words_or_arguments))
-            except _Unlisted as error:
+            except _MissingTool as error:
                 self._wait_for_list(error)
             except Failure as error:
                 self._check_failed(error)
@@ -158,20 +160,20 @@ class _CallAttempts:
     def _wait(self) -> bool:
         return self._tool.wait(self._end - time.monotonic())
 
-    def _should_retry(self, waited: bool) -> bool:
+    def _should_retry(self, has_waited: bool) -> bool:
         """Whether to call again: each time after waiting for a server, and a single time without waiting."""
-        may_retry, self._may_retry = self._may_retry, self._may_retry and waited
-        return waited or may_retry
+        may_retry, self._may_retry = self._may_retry, self._may_retry and has_waited
+        return has_waited or may_retry
 
-    def _wait_for_list(self, unlisted: _Unlisted) -> None:
+    def _wait_for_list(self, unlisted: _MissingTool) -> None:
         """Wait until the tool is listed. Raises `unlisted` if no server may list it, and Failure if its server
         failed.
         """
-        waited = self._wait()
+        has_waited = self._wait()
         servers = self._tool.servers()
         for line in lines_about(servers):
             raise Failure(line) from None
-        if not (waited or (servers and self._may_retry)):
+        if not (has_waited or (servers and self._may_retry)):
             raise unlisted
         # One more attempt is enough: either the tool was listed after the last attempt, or the server does not have it
         self._may_retry = False
@@ -200,8 +202,8 @@ def refusal_of(result: Any) -> str | None:
         return None
     lines = str(error.get("message", "")).split("\n")
     text = f"{printable(error['code'])}: " + "\n".join(printable(line) for line in lines)
-    after = error.get("retryAfterMs")
-    return f"{text} (try again in {after / 1000:g} s)" if isinstance(after, int) else text
+    wait_ms = error.get("retryAfterMs")
+    return f"{text} (try again in {wait_ms / 1000:g} s)" if isinstance(wait_ms, int) else text
 
 
 def remarks_of(result: Any) -> Iterator[str]:

@@ -17,8 +17,8 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _MAX_SUBSCHEMAS: Final = 1000
 """Maximum number of subschemas of one value that are examined."""
-_ADDITIONAL: Final = ("additionalProperties", "unevaluatedProperties")
-_SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
+_ADDITIONAL_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
+_PATTERN_CHARACTERS: Final = frozenset(".^$*+?{}[]\\|()")
 
 
 class BadArgument(ValueError):
@@ -36,12 +36,12 @@ def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Json]:
         key, equals, text = word.partition("=")
         if not equals or key in {"", ":"}:
             raise BadArgument(f"{word!r} must have the form key=value")
-        literal = key.endswith(":")
+        is_json = key.endswith(":")
         key = key.removesuffix(":")
         if key in arguments:
             raise BadArgument(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'")
         property_schema = properties.get(key, {}) if isinstance(properties, Mapping) else {}
-        arguments[key] = _json(key, text) if literal else parse_typed(key, text, property_schema, schema)
+        arguments[key] = _json(key, text) if is_json else parse_typed(key, text, property_schema, schema)
     return arguments
 
 
@@ -72,23 +72,25 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     """
     subschemas = [*_subschemas(schema, schema)]
     property_names = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
-    others = [subschema[word] for subschema in subschemas for word in _ADDITIONAL if word in subschema]
-    closed = any(allowed is False for allowed in others)
-    is_open = any(allowed is not False for allowed in others)
-    if not closed and (is_open or not strictly or not property_names):
+    additional_schemas = [
+        subschema[word] for subschema in subschemas for word in _ADDITIONAL_KEYWORDS if word in subschema
+    ]
+    is_closed = any(additional_schema is False for additional_schema in additional_schemas)
+    is_open = any(additional_schema is not False for additional_schema in additional_schemas)
+    if not is_closed and (is_open or not strictly or not property_names):
         return
     patterns = [pattern for subschema in subschemas for pattern in _mapping(subschema.get("patternProperties"))]
-    wrong = [
+    unknown_keys = [
         key for key in arguments if key not in property_names and not any(_fits(pattern, key) for pattern in patterns)
     ]
-    if wrong:
-        takes = f"It takes {', '.join(sorted(property_names))}" if property_names else "It takes no arguments"
-        raise BadArgument(with_advice("; ".join(_unknown(key, property_names) for key in wrong), takes))
+    if unknown_keys:
+        advice = f"It takes {', '.join(sorted(property_names))}" if property_names else "It takes no arguments"
+        raise BadArgument(with_advice("; ".join(_unknown(key, property_names) for key in unknown_keys), advice))
 
 
 def _unknown(key: str, property_names: Collection[str]) -> str:
-    near = suggest_name(key, property_names)
-    return f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)")
+    similar_name = suggest_name(key, property_names)
+    return f"it has no argument {key!r}" + ("" if similar_name is None else f" (did you mean {similar_name}?)")
 
 
 def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
@@ -96,18 +98,18 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
     Raises BadArgument that names each missing argument.
     """
     required, property_names = schema.get("required"), _mapping(schema.get("properties"))
-    lacking = (
+    missing_keys = (
         [key for key in required if key in property_names and key not in arguments]
         if isinstance(required, list)
         else []
     )
-    if lacking:
+    if missing_keys:
         raise BadArgument(
-            with_advice(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(property_names))}")
+            with_advice(f"it needs {' and '.join(missing_keys)}", f"It takes {', '.join(sorted(property_names))}")
         )
 
 
-def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
+def argument_rows(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
     """One row for each argument in the schema: name, type, whether it is required, description."""
     subschemas = [*_subschemas(schema, schema)]
     required = {
@@ -130,18 +132,18 @@ def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
 
 def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:
     """The schema and all subschemas that apply to the same value, through local references and alternatives."""
-    todo, seen = [schema], set[int]()
-    while todo and len(seen) < _MAX_SUBSCHEMAS:
-        subschema = todo.pop(0)
-        if not isinstance(subschema, Mapping) or id(subschema) in seen:
+    pending, seen_ids = [schema], set[int]()
+    while pending and len(seen_ids) < _MAX_SUBSCHEMAS:
+        subschema = pending.pop(0)
+        if not isinstance(subschema, Mapping) or id(subschema) in seen_ids:
             continue
-        seen.add(id(subschema))
+        seen_ids.add(id(subschema))
         yield subschema
         if isinstance(subschema.get("$ref"), str):
-            todo.append(_resolve(subschema["$ref"], root))
+            pending.append(_resolve(subschema["$ref"], root))
         for word in ("anyOf", "oneOf", "allOf"):
             if isinstance(subschema.get(word), list):
-                todo += subschema[word][:_MAX_SUBSCHEMAS]
+                pending += subschema[word][:_MAX_SUBSCHEMAS]
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
@@ -153,8 +155,8 @@ def _fits(pattern: str, key: str) -> bool:
     expression could take exponential time.
     """
     start = pattern.removeprefix("^")
-    plain = start[: next((at for at, char in enumerate(start) if char in _SPECIAL), len(start))]
-    return not pattern.startswith("^") or key.startswith(plain)
+    literal_start = start[: next((at for at, char in enumerate(start) if char in _PATTERN_CHARACTERS), len(start))]
+    return not pattern.startswith("^") or key.startswith(literal_start)
 
 
 def _choices_and_types(schema: Json, root: Schema) -> tuple[list[Json], set[str]]:
@@ -164,10 +166,10 @@ def _choices_and_types(schema: Json, root: Schema) -> tuple[list[Json], set[str]
     for subschema in _subschemas(schema, root):
         choices += subschema["enum"] if isinstance(subschema.get("enum"), list) else []
         choices += [subschema["const"]] if "const" in subschema else []
-        declared = subschema.get("type", [])
+        type_names = subschema.get("type", [])
         types |= {
             name
-            for name in (declared if isinstance(declared, list) else [declared])
+            for name in (type_names if isinstance(type_names, list) else [type_names])
             if isinstance(name, str) and name in _READERS
         }
     return choices, types
@@ -204,10 +206,10 @@ def _null(text: str) -> None:
 
 
 def _boolean(text: str) -> bool:
-    lowered = text.lower()
-    if lowered in _TRUE:
+    word = text.lower()
+    if word in _TRUE:
         return True
-    if lowered in _FALSE:
+    if word in _FALSE:
         return False
     raise ValueError(text)
 

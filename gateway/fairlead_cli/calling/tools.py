@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead_cli.calling.key_value_arguments import described_arguments
+from fairlead_cli.calling.key_value_arguments import argument_rows
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
@@ -52,19 +52,23 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     definition = definition_of(definitions, name)
     if definition is None:
-        why = why_hidden(hidden, name)
-        if why is None and is_server(destination, name):
+        reason = why_hidden(hidden, name)
+        if reason is None and is_server(destination, name):
             raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USAGE_ERROR)
         for line in lines_about(server for server in servers_of(destination) if may_have_tool(server, name)):
             raise Failure(line)
-        raise Failure(f"OVER_BUDGET: {why}") if why is not None else _unlisted_failure(destination, name, definitions)
+        raise (
+            Failure(f"OVER_BUDGET: {reason}")
+            if reason is not None
+            else _unlisted_failure(destination, name, definitions)
+        )
     if output is Output.json:
         print_json(definition)
         return
     text = definition.get("description") or definition.get("title") or "(no description)"
     print(f"{printable(name)}{f' ({hints(definition)})' if hints(definition) else ''}")
     print("\n".join(f"  {printable(line)}" for line in str(text).strip().split("\n")))
-    rows = list(described_arguments(schema_of(definition)))
+    rows = list(argument_rows(schema_of(definition)))
     print()
     if rows:
         print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
@@ -78,7 +82,7 @@ def is_server(destination: Destination, name: str) -> bool:
         {str(document.get("server")), str(document.get("server")).rpartition("/")[2]}
         for document in servers_of(destination)
     )
-    return any(name in each for each in keys)
+    return any(name in server_names for server_names in keys)
 
 
 def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
@@ -94,8 +98,8 @@ def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
 
 def unknown_tool_failure(name: str, definitions: list[dict[str, Any]]) -> Failure:
     """The failure for a name that no tool has."""
-    near = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
-    return Failure(printable(unknown_tool(name, near)), code=USAGE_ERROR)
+    similar_name = suggest_name(name, [str(definition.get("name", "")) for definition in definitions])
+    return Failure(printable(unknown_tool(name, similar_name)), code=USAGE_ERROR)
 
 
 def _unlisted_failure(destination: Destination, name: str, definitions: list[dict[str, Any]]) -> Failure:
@@ -125,7 +129,7 @@ async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str
     hidden: list[Any] = []
     try:
         raws = await session.list_all(
-            "tools/list", timeout=timeout, page_read=lambda page: hidden.append(hidden_of(page))
+            "tools/list", timeout=timeout, on_page=lambda page: hidden.append(hidden_of(page))
         )
         definitions = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
         return definitions, next((entry for entry in hidden if entry is not None), None)

@@ -41,7 +41,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET: Final = re.compile(
     r"""((?:authorization|[\w-]*(?:key|token|secret|password))["']?\s*[:=]\s*).+""", re.IGNORECASE
 )
-_HIDDEN: Final = re.compile(r"env|envs|environment|(?:http_)?headers|requestOptions|auth|oauth")
+_MASKED_MEMBERS: Final = re.compile(r"env|envs|environment|(?:http_)?headers|requestOptions|auth|oauth")
 """Matches members of an entry whose values are all masked."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
@@ -59,7 +59,7 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
     if not options.dry_run:
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
-    reason = None if options.undo else _reason_not_started(known_client, setup.before, options.name)
+    reason = None if options.undo else _reason_not_started(known_client, setup.old_text, options.name)
     _report(known_client, setup.file, change.word, options, output, will_start=reason is None)
     if reason is not None:
         remark("client setup", f"{known_client.title} will not start {options.name} yet: {reason}")
@@ -74,9 +74,9 @@ class _Change(NamedTuple):
     word: str
     """added, replaced, removed or restored."""
     edit: Edit
-    after: str | None
+    new_text: str | None
     """The whole new text of the file; None deletes the file."""
-    replaced: str | None
+    old_entry: str | None
     """The previous entry, in the file's syntax; None if there was none."""
 
 
@@ -85,67 +85,71 @@ class _Setup:
 
     def __init__(self, client: KnownClient, options: SetupOptions) -> None:
         self.file = configuration_file(client, options.scope.value)
-        self.before = _text(self.file)
+        self.old_text = _text(self.file)
         self._client = client
         self._options = options
-        self._existed = self.file.exists()
-        self._earlier = UndoState.of(self.file, options.name)
+        self._file_existed = self.file.exists()
+        self._stored_state = UndoState.of(self.file, options.name)
         self._entry = None if options.undo else _entry(client, options)
 
     def change(self) -> _Change | None:
         """The change to make; None if the file needs no change. Raises Failure if the file cannot be edited."""
         client, name = self._client, self._options.name
-        earlier = self._earlier if self._options.undo else None
-        target = self._entry if earlier is None else earlier.entry
+        stored_state = self._stored_state if self._options.undo else None
+        target = self._entry if stored_state is None else stored_state.entry
         try:
-            present = entry_of(self.before, client.member, name, client.form)
-            if present == self._entry or (self._options.undo and present is None):
+            current_entry = entry_of(self.old_text, client.member, name, client.form)
+            if current_entry == self._entry or (self._options.undo and current_entry is None):
                 return None
-            edit = self._reverse(earlier) or edit_of(self.before, client.member, name, target, client.form)
-            replaced = raw_entry(self.before, client.member, name, client.form)
+            edit = self._reverse(stored_state) or edit_of(self.old_text, client.member, name, target, client.form)
+            old_entry = raw_entry(self.old_text, client.member, name, client.form)
         except UnreadableFile as error:
             raise self._refuse(error) from error
-        after: str | None = edit.apply(self.before)
+        new_text: str | None = edit.apply(self.old_text)
         if self._options.undo:
-            if earlier is not None and target is None and not _has_content(after or "", client.form):
-                after = earlier.blank if earlier.blank is not None or not earlier.existed else after
-            return _Change("removed" if target is None else "restored", edit, after, replaced)
-        return _Change("added" if present is None else "replaced", edit, after, replaced)
+            if stored_state is not None and target is None and not _has_content(new_text or "", client.form):
+                new_text = (
+                    stored_state.blank if stored_state.blank is not None or not stored_state.existed else new_text
+                )
+            return _Change("removed" if target is None else "restored", edit, new_text, old_entry)
+        return _Change("added" if current_entry is None else "replaced", edit, new_text, old_entry)
 
     def show(self, change: _Change) -> None:
         """Print the removed and added lines, without the secrets of an entry that is replaced, removed or restored."""
         client, name = self._client, self._options.name
-        mask = _secrets_of(entry_of(self.before, client.member, name, client.form))
-        if self._options.undo and change.after is not None:
-            mask = mask.joined(_secrets_of(entry_of(change.after, client.member, name, client.form)))
-        _show(self.file, self.before, change.edit, mask, restores=self._options.undo)
+        mask = _secrets_of(entry_of(self.old_text, client.member, name, client.form))
+        if self._options.undo and change.new_text is not None:
+            mask = mask.joined(_secrets_of(entry_of(change.new_text, client.member, name, client.form)))
+        _show(self.file, self.old_text, change.edit, mask, restores=self._options.undo)
 
     def make(self, change: _Change) -> None:
         """Write the file, and store what `--undo` needs. Raises Failure."""
         if not self._options.undo:
             self._undo_state(change).store(self.file, self._options.name)
-        _write(self.file, change.after)
+        _write(self.file, change.new_text)
         if self._options.undo:
             UndoState.delete(self.file, self._options.name)
 
-    def _reverse(self, earlier: UndoState | None) -> Edit | None:
+    def _reverse(self, stored_state: UndoState | None) -> Edit | None:
         """The edit that restores the original text; None if somebody has changed the text that `setup` had inserted."""
-        if earlier is None or earlier.reversal is None:
+        if stored_state is None or stored_state.reversal is None:
             return None
-        return reversal_of(self.before, self._client.member, self._options.name, earlier.reversal, self._client.form)
+        return reversal_of(
+            self.old_text, self._client.member, self._options.name, stored_state.reversal, self._client.form
+        )
 
     def _undo_state(self, change: _Change) -> UndoState:
         """State from which `--undo` reverses this change and all earlier changes."""
-        earlier = self._earlier
-        if earlier is None:
-            blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
-            return UndoState(change.replaced, blank, self._existed, Reversal.of(self.before, change.edit))
-        reversal = None if earlier.reversal is None else earlier.reversal.extend(self.before, change.edit)
-        return replace(earlier, reversal=reversal)
+        stored_state = self._stored_state
+        if stored_state is None:
+            blank = self.old_text if self._file_existed and not _has_content(self.old_text, self._client.form) else None
+            return UndoState(change.old_entry, blank, self._file_existed, Reversal.of(self.old_text, change.edit))
+        reversal = None if stored_state.reversal is None else stored_state.reversal.extend(self.old_text, change.edit)
+        return replace(stored_state, reversal=reversal)
 
     def _has_entry(self) -> bool:
         try:
-            return entry_of(self.before, self._client.member, self._options.name, self._client.form) is not None
+            return entry_of(self.old_text, self._client.member, self._options.name, self._client.form) is not None
         except UnreadableFile:
             return False
 
@@ -155,18 +159,20 @@ class _Setup:
         action = "remove this by hand" if self._entry is None else "add this by hand"
         if self._entry is not None and self._has_entry():
             action = f"replace {path} by hand with this"  # a name twice would make the whole file unreadable
-        shown = path if self._entry is None else _entry_text(self._client, name, self._entry)
-        return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USAGE_ERROR)
+        instruction = path if self._entry is None else _entry_text(self._client, name, self._entry)
+        return Failure(f"{self.file} is not changed: {error}; {action}: {instruction}", code=USAGE_ERROR)
 
 
 def _reason_not_started(client: KnownClient, text: str, name: str) -> str | None:
     """Reason in the client's file why the client does not start a server, with the remedy; None if it starts it."""
     if client.chosen_by is None:
         return None
-    allowed, excluded = (entry_of(text, client.chosen_by, key, client.form) for key in ("allowed", "excluded"))
-    if isinstance(allowed, list) and name not in allowed:
+    allowed_names, excluded_names = (
+        entry_of(text, client.chosen_by, key, client.form) for key in ("allowed", "excluded")
+    )
+    if isinstance(allowed_names, list) and name not in allowed_names:
         return f"add it to {client.chosen_by}.allowed in the file"
-    if isinstance(excluded, list) and name in excluded:
+    if isinstance(excluded_names, list) and name in excluded_names:
         return f"remove it from {client.chosen_by}.excluded in the file"
     return None
 
@@ -188,9 +194,13 @@ def _client(name: str) -> KnownClient:
     """The client of that name, in any case. Raises Failure that suggests similar names."""
     known_client = CLIENTS.get(name.lower())
     if known_client is None:
-        near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
-        meant = f" Did you mean {' or '.join(near)}?" if name and near else ""
-        raise Failure(f"{name!r} is not a supported client.{meant} Clients: {', '.join(CLIENTS)}", code=USAGE_ERROR)
+        similar_names = [each for each in CLIENTS if name.lower() in each] or get_close_matches(
+            name.lower(), CLIENTS, n=1
+        )
+        suggestion = f" Did you mean {' or '.join(similar_names)}?" if name and similar_names else ""
+        raise Failure(
+            f"{name!r} is not a supported client.{suggestion} Clients: {', '.join(CLIENTS)}", code=USAGE_ERROR
+        )
     return known_client
 
 
@@ -275,24 +285,24 @@ def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
     return json.dumps(json.loads(text)) if client.form == "json" else text.strip()
 
 
-def _show(file: Path, before: str, edit: Edit, mask: Mask, *, restores: bool) -> None:
+def _show(file: Path, old_text: str, edit: Edit, mask: Mask, *, restores: bool) -> None:
     """Print the removed and added lines, without context: other entries may hold secrets. `restores` also masks the
     added lines.
     """
-    line = before.count("\n", 0, edit.start) + 1
+    line = old_text.count("\n", 0, edit.start) + 1
     lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
-    removed = mask.text(before[edit.start : edit.end])
-    lines += [f"-{hide_secret(text)}" for text in removed.splitlines() if text.strip(" ,")]
-    added = mask.text(edit.text) if restores else edit.text
-    lines += [f"+{hide_secret(text) if restores else text}" for text in added.splitlines() if text.strip(" ,")]
+    removed_text = mask.text(old_text[edit.start : edit.end])
+    lines += [f"-{hide_secret(text)}" for text in removed_text.splitlines() if text.strip(" ,")]
+    added_text = mask.text(edit.text) if restores else edit.text
+    lines += [f"+{hide_secret(text) if restores else text}" for text in added_text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
 
 
 def _secrets_of(entry: object) -> Mask:
-    """Mask of all values of an entry's variables and headers, and of arguments that are called like secrets."""
+    """Mask of all values of an entry's variables and headers, and of arguments with the names of secrets."""
     if not isinstance(entry, Mapping):
         return Mask(None)
-    values = [text for key, member in entry.items() if _HIDDEN.fullmatch(str(key)) for text in _texts(member)]
+    values = [text for key, member in entry.items() if _MASKED_MEMBERS.fullmatch(str(key)) for text in _texts(member)]
     escaped = [json.dumps(value, ensure_ascii=False)[1:-1] for value in values]
     words = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
     return Mask.of_values([*values, *escaped]).joined(Mask.of_process(words, {}))
@@ -303,7 +313,7 @@ def _texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [text for each in inner for text in _texts(each)]
+    return [text for item in inner for text in _texts(item)]
 
 
 def hide_secret(line: str) -> str:

@@ -30,11 +30,11 @@ class UndoState:
     @classmethod
     def of(cls, file: Path, name: str) -> UndoState | None:
         """The stored state of an entry; None if there is none. Raises Failure."""
-        earlier = _entries().get(_key(file, name))
-        if not isinstance(earlier, dict):
+        stored_state = _entries().get(_key(file, name))
+        if not isinstance(stored_state, dict):
             return None
         try:
-            return msgspec.convert(earlier, cls)
+            return msgspec.convert(stored_state, cls)
         except msgspec.ValidationError as error:
             raise Failure(f"the state for --undo, {state_file()}, cannot be read: {error}") from error
 

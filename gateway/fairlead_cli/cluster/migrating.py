@@ -22,8 +22,8 @@ def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
 
     All files are read and migrated before the first is written.
     """
-    rewritten = [(file, *_rewrite(file)) for file in files]
-    for file, text, changes in rewritten:
+    results = [(file, *_rewrite(file)) for file in files]
+    for file, text, changes in results:
         for change in changes:
             print(f"{file}: {change}", file=sys.stderr)
         if not changes:
@@ -119,8 +119,8 @@ def _round_trip(text: str) -> tuple[Callable[[str], Any], Callable[[Any], str]]:
             raise ValueError(str(error)) from error
 
     def dump(content: Any) -> str:
-        written = StringIO()
-        yaml.dump(content, written)
-        return written.getvalue()
+        output = StringIO()
+        yaml.dump(content, output)
+        return output.getvalue()
 
     return load, dump

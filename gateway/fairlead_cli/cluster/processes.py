@@ -122,7 +122,7 @@ def gateway(
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Run the gateway, which serves the tools that an operator has published to MCP clients.
+    """Run the gateway, which serves to MCP clients the tools that an operator has published.
 
     Every setting can also be given as an environment variable, such as FAIRLEAD_PORT for --port.
 

@@ -26,14 +26,14 @@ def run_plan(destination: Destination, plan_options: PlanOptions, task: TaskOpti
     if output is Output.json:
         print_json(answer)
         return
-    for line in window_lines(answer, _near_model(client, answer)):
+    for line in window_lines(answer, _similar_model(client, answer)):
         print(printable(line))
     for line in tool_lines(answer, plan_options.pinned or []):
         print(printable(line))
-    _print_exposure(answer["exposure"], answer["numbers"])
+    _print_ways(answer["exposure"], answer["numbers"])
 
 
-def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
+def _similar_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
     """Name of a known model that is similar to the name of the planned model, if the gateway does not know the planned
     model's context window.
     """
@@ -43,18 +43,20 @@ def _near_model(client: ManagementClient, answer: dict[str, Any]) -> str | None:
     return suggest_name(str(answer["model"]), [str(each["id"]) for each in known_models])
 
 
-def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[str]:
-    """Lines about the use of the model's context window, in its own tokens; `near` is a model with a similar name."""
+def window_lines(answer: dict[str, Any], similar_model: str | None = None) -> Iterator[str]:
+    """Lines about the use of the model's context window, in its own tokens; `similar_model` is a model with a similar
+    name.
+    """
     numbers = answer["numbers"]
     yield (
         f"{answer['model']} ({answer['offer']['format']}): {numbers['available']:,} of {numbers['contextWindow']:,} "
         "tokens are left"
     )
     if numbers.get("windowSource") == UNKNOWN_WINDOW:
-        meant = "" if near is None else f"; did you mean {near}?"
+        suggestion = "" if similar_model is None else f"; did you mean {similar_model}?"
         yield (
             "  the window of this model is unknown, so a small window is assumed; set it in `models` of a --routes "
-            f"file{meant}"
+            f"file{suggestion}"
         )
     prompt_limit = numbers.get("maxInput")
     if prompt_limit is not None and prompt_limit < numbers["contextWindow"] - numbers["reservedOutputTokens"]:
@@ -74,27 +76,27 @@ def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
     cuts: dict[str, list[Any]] = {}
     for cut in answer["cut"]:
         cuts.setdefault(str(cut["reason"]), []).append(cut)
-    for reason, some in cuts.items():
-        tokens = round(sum(cut["tokens"] for cut in some) * answer["numbers"]["toolFactor"])  # tokens of the model
-        yield _count_label(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
+    for reason, reason_cuts in cuts.items():
+        model_tokens = round(sum(cut["tokens"] for cut in reason_cuts) * answer["numbers"]["toolFactor"])
+        yield _count_label(f"cut ({reason}, {model_tokens:,} tokens)", [cut["name"] for cut in reason_cuts])
     if answer["offline"]:
         yield _count_label("offline", answer["offline"])
 
 
-def _count_label(what: str, names: Sequence[str]) -> str:
-    number = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
-    return f"{number} {what}{': ' if names else ''}{some_names(names)}"
+def _count_label(label: str, names: Sequence[str]) -> str:
+    tools = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
+    return f"{tools} {label}{': ' if names else ''}{some_names(names)}"
 
 
 def outcome_of(option: dict[str, Any], cheapest: dict[str, Any] | None, numbers: dict[str, Any]) -> str:
-    """Result of a way to offer the tools: cheapest, or why it does not fit."""
+    """Result of a way to offer the tools: `cheapest`, or the limit that the way exceeds; else empty."""
     if option["fits"]:
         return "cheapest" if option == cheapest else ""
     is_too_long = option["largestPrompt"] > numbers["contextWindow"] - numbers["reservedOutputTokens"]
     return "does not fit the window" if is_too_long else "exceeds the limit on tools"
 
 
-def _print_exposure(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
+def _print_ways(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
     """Print the ways to offer the tools, each with the cost of the task, and the advice."""
     cheapest = exposure["cheapest"]
     rows = [

@@ -20,8 +20,8 @@ def print_tools_and_losses(command: str, response: dict[str, Any], output: Outpu
         print_json(response)
         return
     print_json(response["tools"])
-    report = [loss for loss in response["report"] if loss["action"] != "rewritten"]
-    for line in map(_loss_line, report) if losses else summary(report):
+    reported_losses = [loss for loss in response["report"] if loss["action"] != "rewritten"]
+    for line in map(_loss_line, reported_losses) if losses else summary(reported_losses):
         remark(command, line)
     for name in response.get("offline", ()):
         remark(command, f"{name} is left out: its server is offline")
@@ -34,18 +34,18 @@ def summary(report: Iterable[dict[str, Any]]) -> Iterator[str]:
     kinds: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for loss in report:
         kinds.setdefault((loss["keyword"], loss["action"], loss["why"]), []).append(loss)
-    shortened = False
-    for (keyword, action, why), some in kinds.items():
-        if len(some) == 1 or action == "refused":
-            yield from map(_loss_line, some)
+    has_summarized_losses = False
+    for (keyword, action, why), losses in kinds.items():
+        if len(losses) == 1 or action == "refused":
+            yield from map(_loss_line, losses)
             continue
-        shortened = True
-        tools = [*dict.fromkeys(loss["tool"] for loss in some)]
+        has_summarized_losses = True
+        tools = [*dict.fromkeys(loss["tool"] for loss in losses)]
         suffix = f" and {len(tools) - MAX_NAMED:,} more" if len(tools) > MAX_NAMED else ""
-        times = f"{len(some):,} times in " if len(some) != len(tools) else ""
+        loss_count = f"{len(losses):,} times in " if len(losses) != len(tools) else ""
         number = f"{len(tools):,} tool{'' if len(tools) == 1 else 's'}"
-        yield f"{keyword} {action} {times or 'in '}{number}: {why} ({', '.join(tools[:MAX_NAMED])}{suffix})"
-    if shortened:
+        yield f"{keyword} {action} {loss_count or 'in '}{number}: {why} ({', '.join(tools[:MAX_NAMED])}{suffix})"
+    if has_summarized_losses:
         yield "pass --losses to list all losses"
 
 

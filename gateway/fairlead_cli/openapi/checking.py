@@ -43,12 +43,12 @@ def run_check(
         print_table(("OPERATION", "TOOL", "OUTCOME", "REMARKS"), map(_row, compiled.reports))
         for line in _summary(compiled):
             remark(_VERB, line)
-    unknown = "" if api is None else _unknown_schemes(compiled, api)
-    if unknown:
-        remark(_VERB, unknown)
+    unknown_schemes = "" if api is None else _unknown_schemes(compiled, api)
+    if unknown_schemes:
+        remark(_VERB, unknown_schemes)
     if not compiled.reports:
         remark(_VERB, "no operation becomes a tool: check --include and --exclude" if include or exclude else _EMPTY)
-    if unknown or compiled.counts()["left out"] or not compiled.reports:
+    if unknown_schemes or compiled.counts()["left out"] or not compiled.reports:
         sys.stdout.flush()
         sys.exit(FAILED)
 
@@ -77,16 +77,16 @@ def _compile(
 def _row(report: OperationReport) -> tuple[str, str, str, str]:
     losses = [f"{loss.where}: {loss.message}" if loss.where else loss.message for loss in report.losses]
     remarks = [*([report.left_out] if report.left_out else ()), *losses, *report.notes]
-    more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
-    return report.operation, report.tool, report.outcome, f"{remarks[0]}{more}" if remarks else ""
+    suffix = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
+    return report.operation, report.tool, report.outcome, f"{remarks[0]}{suffix}" if remarks else ""
 
 
 def _summary(compiled: CompiledDocument) -> Iterator[str]:
     counts = compiled.counts()
     total = sum(counts.values())
-    selected = f", of {total + compiled.unselected_count:,}" if compiled.unselected_count else ""
+    unselected_part = f", of {total + compiled.unselected_count:,}" if compiled.unselected_count else ""
     yield (
-        f"{compiled.title or 'the document'}, OpenAPI {compiled.openapi}, {total:,} operations{selected}: "
+        f"{compiled.title or 'the document'}, OpenAPI {compiled.openapi}, {total:,} operations{unselected_part}: "
         f"{counts['made']:,} become tools, {counts['made with loss']:,} tools with losses, "
         f"{counts['left out']:,} are left out"
     )

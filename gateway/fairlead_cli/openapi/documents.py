@@ -62,7 +62,7 @@ def _fetch(url: str) -> FetchedDocument:
                 _check_size(url, data)
                 if time.monotonic() > end:
                     raise Failure(f"{url} was not read within {FETCH_SECONDS:g} s")
-            final = urlsplit(str(answer.url))
+            final_url = urlsplit(str(answer.url))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise Failure(f"cannot read {url}: {str(error) or type(error).__name__}") from error
-    return FetchedDocument(bytes(data), final._replace(fragment="", query="").geturl())
+    return FetchedDocument(bytes(data), final_url._replace(fragment="", query="").geturl())

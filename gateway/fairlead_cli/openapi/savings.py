@@ -43,13 +43,13 @@ def savings_lines(compiled: CompiledDocument) -> Iterator[str]:
 
 
 def _largest_tags(compiled: CompiledDocument) -> list[tuple[str, list[str]]]:
-    """The tags with the most tools, without those that all tools have."""
-    tools: dict[str, list[str]] = {}
+    """The tags with the most tools, except tags that all tools have."""
+    names_by_tag: dict[str, list[str]] = {}
     for report in compiled.reports:
         for tag in dict.fromkeys(report.tags) if report.tool else ():
-            tools.setdefault(tag, []).append(report.tool)
-    parts = [(tag, names) for tag, names in tools.items() if len(names) < len(compiled.tools)]
-    return sorted(parts, key=lambda part: (-len(part[1]), part[0]))[:MAX_TAGS]
+            names_by_tag.setdefault(tag, []).append(report.tool)
+    tags = [(tag, names) for tag, names in names_by_tag.items() if len(names) < len(compiled.tools)]
+    return sorted(tags, key=lambda tag_and_names: (-len(tag_and_names[1]), tag_and_names[0]))[:MAX_TAGS]
 
 
 def _saving(cost: int, total: int) -> str:
@@ -60,5 +60,5 @@ def _tokens(definition: bytes) -> int:
     from fairlead_formats.tokens.counting import BytesCounter
 
     members = msgspec.json.decode(definition)
-    sent = {name: members[name] for name in ("name", "description", "inputSchema")}
-    return BytesCounter().count(msgspec.json.encode(sent).decode())
+    sent_members = {name: members[name] for name in ("name", "description", "inputSchema")}
+    return BytesCounter().count(msgspec.json.encode(sent_members).decode())

@@ -15,15 +15,15 @@ _MAX_SCHEMES: Final = 8
 
 def credential_lines(compiled: CompiledDocument) -> Iterator[str]:
     """Sentences about the credentials that operations need; none if no operation needs a credential."""
-    secured = [tool.operation.security for tool in compiled.tools if tool.operation.security]
-    secured = [alternatives for alternatives in secured if () not in alternatives]
-    if not secured:
+    requirements = [tool.operation.security for tool in compiled.tools if tool.operation.security]
+    requirements = [alternatives for alternatives in requirements if () not in alternatives]
+    if not requirements:
         return
     yield (
-        f"{len(secured):,} of {len(compiled.tools):,} tools need a credential, which a manifest gives; the document's "
-        "security schemes and the manifest's fields:"
+        f"{len(requirements):,} of {len(compiled.tools):,} tools need a credential, which a manifest gives; the "
+        "document's security schemes and the manifest's fields:"
     )
-    names = dict.fromkeys(name for alternatives in secured for names in alternatives for name in names)
+    names = dict.fromkeys(name for alternatives in requirements for names in alternatives for name in names)
     for name in list(names)[:_MAX_SCHEMES]:
         scheme = compiled.schemes.get(name)
         yield f"  {name}: {'not in components.securitySchemes' if scheme is None else _field(name, scheme)}"

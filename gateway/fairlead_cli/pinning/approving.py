@@ -29,13 +29,13 @@ def run_diff(location: PinLocation, server: str, output: Output) -> None:
     pins = _pins_of_server(location, server)
     if output is Output.json:
         history = [msgspec.to_builtins(approval) for approval in pins.approvals]
-        held = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
-        print_json({**held, "approvals": history})
+        document = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
+        print_json({**document, "approvals": history})
         return
     if not pins.held:
-        number = len(pins.approved)
-        approved = "1 definition is" if number == 1 else f"{number} definitions are"
-        print(f"{pins.key}: nothing is held back; {approved} approved.")
+        count = len(pins.approved)
+        approved_count = "1 definition is" if count == 1 else f"{count} definitions are"
+        print(f"{pins.key}: nothing is held back; {approved_count} approved.")
         _show_history(pins)
         return
     _show(pins)
@@ -72,21 +72,21 @@ def _approve_exactly(location: PinLocation, pins: Pins, exact_hash: str, wait: f
 
 
 def _approve(location: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
-    written = location.approve(pins.key, approval)
+    target = location.approve(pins.key, approval)
     if output is Output.json:
         outcome = _outcome(location, pins, approval, wait)
-        print_json({"server": str(pins.key), "approved": approval, "written": written, "outcome": outcome})
+        print_json({"server": str(pins.key), "approved": approval, "written": target, "outcome": outcome})
     else:
-        print(f"{pins.key}: approved {approval} ({written} is written)")
+        print(f"{pins.key}: approved {approval} ({target} is written)")
         print(_outcome(location, pins, approval, wait))
 
 
-def _outcome(location: PinLocation, before: Pins, approval: str, seconds: float) -> str:
+def _outcome(location: PinLocation, old_pins: Pins, approval: str, seconds: float) -> str:
     for _ in attempts(seconds):
-        now = location.pins().get(before.key)
-        if now is not None and now.held_hash == before.held_hash:
+        new_pins = location.pins().get(old_pins.key)
+        if new_pins is not None and new_pins.held_hash == old_pins.held_hash:
             continue
-        if now is not None and now.held and approval == before.held_hash:
+        if new_pins is not None and new_pins.held and approval == old_pins.held_hash:
             return "The server has changed again since; later changes are still held back: fairlead diff shows them."
         return IN_FORCE
     return NOT_SEEN
@@ -110,15 +110,15 @@ def _approved_by_name(pins: Pins) -> dict[tuple[str, str], Pinned]:
 
 
 def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
-    approved = _approved_by_name(pins)
+    approved_by_name = _approved_by_name(pins)
     for definition in pins.held:
-        old = approved.get((definition.sort, definition.name))
+        approved_definition = approved_by_name.get((definition.sort, definition.name))
         yield {
             "kind": definition.sort,
             "name": definition.name,
-            "change": "changed" if old else "new",
+            "change": "changed" if approved_definition else "new",
             "hash": definition.approval,
-            "before": decode(old.definition) if old else None,
+            "before": decode(approved_definition.definition) if approved_definition else None,
             "after": decode(definition.definition),
             "suspicious": _findings(definition),
         }
@@ -129,17 +129,19 @@ def _findings(definition: Pinned) -> list[str]:
 
 
 def _show(pins: Pins) -> None:
-    approved = _approved_by_name(pins)
+    approved_by_name = _approved_by_name(pins)
     for definition in pins.held:
-        old = approved.get((definition.sort, definition.name))
-        lines = unify(old.definition if old else None, definition.definition)
-        changed = old is not None
-        held = HeldDefinition(definition.sort, definition.name, lines, _findings(definition), changed=changed)
-        held.print(str(pins.key))
+        approved_definition = approved_by_name.get((definition.sort, definition.name))
+        lines = unify(approved_definition.definition if approved_definition else None, definition.definition)
+        is_changed = approved_definition is not None
+        held_definition = HeldDefinition(
+            definition.sort, definition.name, lines, _findings(definition), changed=is_changed
+        )
+        held_definition.print(str(pins.key))
 
 
 def _show_history(pins: Pins) -> None:
     for approval in pins.approvals:
-        by = f" by {printable(approval.by)}" if approval.by else ""
-        number = "1 definition" if approval.definitions == 1 else f"{approval.definitions} definitions"
-        print(f"  approved {approval.at}{by}: {number} ({approval.hash[:12]}…)")
+        author = f" by {printable(approval.by)}" if approval.by else ""
+        count = "1 definition" if approval.definitions == 1 else f"{approval.definitions} definitions"
+        print(f"  approved {approval.at}{author}: {count} ({approval.hash[:12]}…)")

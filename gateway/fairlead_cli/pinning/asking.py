@@ -100,9 +100,9 @@ def _show(document: dict[str, Any]) -> None:
         definition.print(key)
 
 
-def _outcome(client: ManagementClient, server: str, before: str | None, seconds: float) -> str:
+def _outcome(client: ManagementClient, server: str, old_hash: str | None, seconds: float) -> str:
     for _ in attempts(seconds):
-        if client.get(_path(server), limit="1")["hash"] != before:
+        if client.get(_path(server), limit="1")["hash"] != old_hash:
             return IN_FORCE
     return NOT_SEEN
 

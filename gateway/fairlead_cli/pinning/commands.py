@@ -53,7 +53,7 @@ class PinOptions:
 @expand_groups
 def diff(
     server: ServerArgument,
-    where: PinOptions = PinOptions(),
+    pin_options: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show the held-back definitions of a server with `pin: true`, compared with those that are served.
@@ -70,11 +70,11 @@ def diff(
     """
     from fairlead_cli.pinning.approving import run_diff
 
-    location = where.location()
+    location = pin_options.location()
     if isinstance(location, str):
         from fairlead_cli.pinning.asking import show_held
 
-        show_held(where.destination(location), server, output)
+        show_held(pin_options.destination(location), server, output)
     else:
         run_diff(location, server, output)
 
@@ -83,12 +83,12 @@ def diff(
 def approve(
     server: ServerArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
-    exactly: Annotated[
+    exact_hash: Annotated[
         str | None,
         typer.Option("--hash", metavar="HASH", help="Only definitions with this hash, from the console or --json."),
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until the definitions are served.")] = 15.0,
-    where: PinOptions = PinOptions(),
+    pin_options: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Approve the definitions that are held back now; later changes of the server are held back again.
@@ -106,11 +106,11 @@ def approve(
     """
     from fairlead_cli.pinning.approving import run_approve
 
-    location = where.location()
+    location = pin_options.location()
     if isinstance(location, str):
         from fairlead_cli.pinning.asking import approve_held
 
-        destination = where.destination(location)
-        approve_held(destination, server, yes, wait, output, exactly)
+        destination = pin_options.destination(location)
+        approve_held(destination, server, yes, wait, output, exact_hash)
     else:
-        run_approve(location, server, yes, wait, output, exactly)
+        run_approve(location, server, yes, wait, output, exact_hash)

@@ -123,8 +123,8 @@ class Cluster:
         async def approve(kube: Kube) -> None:
             from fairlead_kube.resources import MCP_SERVERS
 
-            by = await _user(kube)
-            change = approval_patch(approval, by)
+            user = await _user(kube)
+            change = approval_patch(approval, user)
             await kube.merge(MCP_SERVERS, key.namespace, key.name, change, manager="fairlead-approve")
 
         self._run(approve)
@@ -135,11 +135,11 @@ class Cluster:
         return on_cluster(self.kubeconfig, work, rights=rights)
 
 
-def approval_patch(approval: str, by: str) -> dict[str, Any]:
-    """JSON merge patch that approves definitions of an McpServer. If `by` is empty, the user of the previous approval
+def approval_patch(approval: str, user: str) -> dict[str, Any]:
+    """JSON merge patch that approves definitions of an McpServer. If `user` is empty, the user of the previous approval
     is removed.
     """
-    return {"spec": {"approval": {"hash": approval, "by": by[:256] or None}}}
+    return {"spec": {"approval": {"hash": approval, "by": user[:256] or None}}}
 
 
 async def _user(kube: Kube) -> str:

@@ -24,17 +24,17 @@ LONGEST_PAUSE: Final = 15.0
 def run_events(destination: Destination, output: Output, tail: int) -> None:
     """Print the last `tail` events, then new events until interrupted. Raises Failure if the first connection fails."""
     client = ManagementClient.of(destination)
-    last, failures = None, 0
+    last_event_id, failures = None, 0
     path = f"/v1/events?tail={tail}" if tail else "/v1/events"
     while True:
         try:
-            for event in _events(client.lines(path, QUIET_SECONDS, last)):
-                if last is None and output is not Output.json:
+            for event in _events(client.lines(path, QUIET_SECONDS, last_event_id)):
+                if last_event_id is None and output is not Output.json:
                     remark("events", f"connected to {destination.url}; waiting for events, Ctrl-C ends the command")
-                last, failures = str(event.get("id")), 0
+                last_event_id, failures = str(event.get("id")), 0
                 _show(event, output)
         except Failure as error:
-            if last is None:
+            if last_event_id is None:
                 raise
             failures += 1
             remark("events", f"{error} Trying again.")
@@ -72,13 +72,13 @@ def line_of(event: dict[str, Any]) -> str | None:
     parts = [_local_time(event), str(event.get("server", "")), str(type_).partition(".")[2]]
     if event.get("reason"):
         parts.append(f"({event['reason']})")
-    left = int(event.get("more", 0))
+    unlisted_count = int(event.get("more", 0))
     for sign, member in (("+", "added"), ("-", "removed"), ("~", "changed")):
         names = event.get(member, ())
         parts += [f"{sign}{name}" for name in names[:MAX_NAMED]]
-        left += len(names[MAX_NAMED:])
-    if left:
-        parts.append(f"and {left} more")
+        unlisted_count += len(names[MAX_NAMED:])
+    if unlisted_count:
+        parts.append(f"and {unlisted_count} more")
     return printable(" ".join(parts))
 
 

@@ -25,22 +25,22 @@ def run_logs(
     """Print the stored lines, and with `follow` new lines until interrupted. Raises Failure."""
     client = ManagementClient.of(destination)
     path = f"/v1/logs/{quote(server, safe='/')}"
-    shown = client.get(path, **({} if tail is None else {"tail": str(tail)}))
-    _show(shown["lines"], output, timestamps)
+    page = client.get(path, **({} if tail is None else {"tail": str(tail)}))
+    _show(page["lines"], output, timestamps)
     if not follow:
-        if not shown["lines"] and tail != 0:
-            why = sentence(client.get(f"/v1/servers/{quote(server, safe='/')}"))
-            text = f"{shown['server']} has no output: the gateway started no process of this server. {why}"
+        if not page["lines"] and tail != 0:
+            reason = sentence(client.get(f"/v1/servers/{quote(server, safe='/')}"))
+            text = f"{page['server']} has no output: the gateway started no process of this server. {reason}"
             remark("logs", text.rstrip())
         return
     sys.stdout.flush()
-    failures, after = 0, shown["next"]
+    failures, after = 0, page["next"]
     while True:
         time.sleep(min(POLL_SECONDS * 2.0**failures, LONGEST_PAUSE))
         try:
-            shown = client.get(path, after=str(after))
-            if shown["next"] < after:  # the gateway restarted, and counts from 0 again
-                shown = client.get(path)
+            page = client.get(path, after=str(after))
+            if page["next"] < after:  # the gateway restarted, and counts from 0 again
+                page = client.get(path)
         except Failure as error:
             if error.code == USAGE_ERROR:  # the server is no longer declared
                 raise
@@ -48,10 +48,10 @@ def run_logs(
             if failures == 1:
                 remark("logs", f"{error} Trying again.")
             continue
-        failures, after = 0, shown["next"]
-        if shown["missed"]:
+        failures, after = 0, page["next"]
+        if page["missed"]:
             remark("logs", "some lines of the server's output were dropped before they could be shown.")
-        _show(shown["lines"], output, timestamps)
+        _show(page["lines"], output, timestamps)
 
 
 def _show(lines: list[dict[str, Any]], output: Output, timestamps: bool) -> None:

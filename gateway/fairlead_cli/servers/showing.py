@@ -98,9 +98,9 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     prefix.
     """
     lines = []
-    several = sum(map(_lacks_message, servers)) > 1
+    has_several_hints = sum(map(_lacks_message, servers)) > 1
     for server in servers:
-        message, last_words = sentence(server, admin_hint=not several), str(server.get("lastWords", ""))
+        message, last_words = sentence(server, admin_hint=not has_several_hints), str(server.get("lastWords", ""))
         is_empty = server["state"] == READY and server.get("tools") == 0 and "restarts" in server
         if is_empty and not message:
             name = server["server"]
@@ -112,7 +112,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
             lines.append(f"  last output: {last_words}")
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
-    if several:
+    if has_several_hints:
         lines += ["", ADMIN_HINT_FOR_SEVERAL]
     return [ready_to_paste(printable(line)) for line in lines]
 
@@ -124,8 +124,8 @@ def file_lines(messages: Iterable[str]) -> list[str]:
 
 def _lacks_message(server: dict[str, Any]) -> bool:
     """Whether the gateway discloses only the cause to this principal, and not the server's message."""
-    unready = server["state"] != READY and not server.get("signIn") and server.get("cause") not in EXPECTED_CAUSES
-    return unready and not server.get("message") and bool(meaning(server))
+    is_unready = server["state"] != READY and not server.get("signIn") and server.get("cause") not in EXPECTED_CAUSES
+    return is_unready and not server.get("message") and bool(meaning(server))
 
 
 def sentence(server: dict[str, Any], *, admin_hint: bool = True) -> str:

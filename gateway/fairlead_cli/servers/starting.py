@@ -29,27 +29,33 @@ def servers_of(destination: Destination) -> list[Server]:
         documents = client.get("/v1/servers")["servers"]
     except (Failure, KeyError, TypeError):
         return []
-    only = client.scope.get("servers")
+    scoped_server = client.scope.get("servers")
     servers = documents if isinstance(documents, list) else []
-    return [document for document in servers if isinstance(document, dict) and only in (None, document.get("server"))]
+    return [
+        document
+        for document in servers
+        if isinstance(document, dict) and scoped_server in (None, document.get("server"))
+    ]
 
 
 def wait_for(
-    destination: Destination, seconds: float, concerns: Callable[[Server], bool] = lambda server: True
+    destination: Destination, seconds: float, is_relevant: Callable[[Server], bool] = lambda server: True
 ) -> bool:
-    """Wait while a server for which `concerns` is true is starting. Prints one line on standard error before it waits.
-    Returns whether it was necessary to wait.
+    """Wait while a server for which `is_relevant` is true is starting. Prints one line on standard error before it
+    waits. Returns whether it was necessary to wait.
     """
-    waited = False
+    has_waited = False
     for _ in attempts(seconds):
-        starting = [document for document in servers_of(destination) if _is_awaited(document) and concerns(document)]
-        if not starting:
-            return waited
-        if not waited and seconds > 0:
-            verb = "is" if len(starting) == 1 else "are"
-            notice = f"{server_names(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
+        starting_servers = [
+            document for document in servers_of(destination) if _is_awaited(document) and is_relevant(document)
+        ]
+        if not starting_servers:
+            return has_waited
+        if not has_waited and seconds > 0:
+            verb = "is" if len(starting_servers) == 1 else "are"
+            notice = f"{server_names(starting_servers)} {verb} still starting; waiting for up to {seconds:.0f} s"
             print(f"fairlead: {notice}", file=sys.stderr)
-        waited = True
+        has_waited = True
     return True
 
 
@@ -68,13 +74,13 @@ def may_have_tool(server: Server, name: str) -> bool:
     return isinstance(prefix, str) and name.startswith(f"{prefix}__")
 
 
-_LINES: Final = (
+_STATE_LABELS: Final = (
     ("still starting", ON_THE_WAY),
     ("stopped", {STOPPED}),
     ("waiting for a sign-in", {SIGN_IN}),
     ("not available", {FAILED, OFFLINE}),
 )
-"""States of servers that get one line together, with the words before it."""
+"""Words before the line about some servers, and the states of these servers."""
 
 
 def lines_about(servers: Iterable[Server]) -> list[str]:
@@ -83,11 +89,11 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
     """
     servers = [*servers]
     lines = []
-    for verb, states in _LINES:
-        some = [server for server in servers if state_of(server) in states]
-        why = sentence(some[0]) if len(some) == 1 else ""
-        if some:
-            lines.append(f"{verb}: {printable(why) or f'{server_names(some)}; see `fairlead servers`'}")
+    for label, states in _STATE_LABELS:
+        matching = [server for server in servers if state_of(server) in states]
+        reason = sentence(matching[0]) if len(matching) == 1 else ""
+        if matching:
+            lines.append(f"{label}: {printable(reason) or f'{server_names(matching)}; see `fairlead servers`'}")
     return lines
 
 

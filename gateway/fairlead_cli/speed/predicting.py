@@ -58,8 +58,8 @@ def predict(
     body |= {"limit": limit} if limit is not None else {}
     body |= {"tier": client.scope["tier"]} if "tier" in client.scope else {}
     prediction = client.post("/v1/tool-calls/predict", body)
-    if missing := [str(call["name"]) for call in prediction["calls"] if not call["tool"]]:
-        raise _unknown(client, missing)
+    if unknown_names := [str(call["name"]) for call in prediction["calls"] if not call["tool"]]:
+        raise _unknown(client, unknown_names)
     if output is Output.json:
         print_json(prediction)
     else:

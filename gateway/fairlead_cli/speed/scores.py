@@ -92,17 +92,17 @@ def _print(scores: list[dict[str, Any]]) -> None:
 
 def _row(score: dict[str, Any]) -> tuple[str, ...]:
     honesty = score["honesty"]
-    says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
+    verdict = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
     return (
         printable(score["name"]),
         score["badge"] or "-",
         duration(score["medianMs"]),
         ", ".join(score["tags"]) or "-",
         "-" if honesty is None else duration(honesty["declaredMs"]),
-        says or "-",
+        verdict or "-",
     )
 
 
 def _columns(score: dict[str, Any]) -> tuple[str, str, str]:
-    declared = " (declared)" * (score["basis"] == "declared")
-    return printable(score["name"]), duration(score["medianMs"]) + declared, score["badge"] or "-"
+    suffix = " (declared)" * (score["basis"] == "declared")
+    return printable(score["name"]), duration(score["medianMs"]) + suffix, score["badge"] or "-"

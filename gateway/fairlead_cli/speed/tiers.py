@@ -75,10 +75,10 @@ def _print_tiers(answer: dict[str, Any]) -> None:
         print("There are no latency tiers: every tool is shown to everybody.")
         return
     print_table(("TIER", "LIMIT", "BY", "TOOLS", "HIDDEN"), rows)
-    hidden = [(name, tier["name"], why) for tier in answer["tiers"] for name, why in tier["hidden"].items()]
-    if hidden:
+    hidden_rows = [(name, tier["name"], reason) for tier in answer["tiers"] for name, reason in tier["hidden"].items()]
+    if hidden_rows:
         print()
-        print_table(("TOOL", "NOT IN", "BECAUSE"), [tuple(map(printable, row)) for row in hidden])
+        print_table(("TOOL", "NOT IN", "BECAUSE"), [tuple(map(printable, row)) for row in hidden_rows])
 
 
 def _print_explanation(answer: dict[str, Any]) -> None:
@@ -93,24 +93,28 @@ def _print_explanation(answer: dict[str, Any]) -> None:
 
 def explanation(answer: dict[str, Any]) -> list[str]:
     """Lines about a tool from the response of `/v1/tools/{name}/explain`: declared, measured, health; without tiers."""
-    latency, measured = answer["latency"], answer["measured"]
-    quantiles, health, floor = measured["quantiles"], measured["health"], answer.get("minTier")
-    median, most, round_trip = latency["estimated_duration_ms"], latency["max_duration_ms"], measured["roundTripMs"]
-    declared = "nothing" if median is most is None else f"median {duration(median)}, at most {duration(most)}"
+    latency, measurements = answer["latency"], answer["measured"]
+    quantiles, health, min_tier = measurements["quantiles"], measurements["health"], answer.get("minTier")
+    median, maximum, round_trip = (
+        latency["estimated_duration_ms"],
+        latency["max_duration_ms"],
+        measurements["roundTripMs"],
+    )
+    declaration = "nothing" if median is maximum is None else f"median {duration(median)}, at most {duration(maximum)}"
     network = "not measured" if round_trip is None else f"{duration(round_trip)} for a request that calls no tool"
-    measurement = "nothing yet"
+    summary = "nothing yet"
     if quantiles:
         parts = [f"{name} {duration(quantiles[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
         calls = f"{quantiles['samples']} call{'s' * (quantiles['samples'] != 1)}"
-        measurement = f"{', '.join(parts)} over {calls}" + ", two speeds" * measured["bimodal"]
+        summary = f"{', '.join(parts)} over {calls}" + ", two speeds" * measurements["bimodal"]
         if latency.get("measured_at"):
-            measurement += f", the last at {printable(latency['measured_at'])}"
-        measurement += "; tiers use these measurements"
+            summary += f", the last at {printable(latency['measured_at'])}"
+        summary += "; tiers use these measurements"
     policy, credential = answer.get("noCallsBy"), answer.get("credential")
     return [
         f"{printable(answer['name'])} of {printable(answer['server'])}",
-        f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
-        f"  measured  {measurement}",
+        f"  declared  {declaration}" + (f", in no tier faster than {printable(min_tier)}" if min_tier else ""),
+        f"  measured  {summary}",
         f"  network   {network}",
         f"  health    {health['state']}, {health['score']} of 100",
         *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),

@@ -86,7 +86,7 @@ class TopApp(App[None]):
         self._reading = first
         self._filter_text = ""
         """Text of the filter."""
-        self._paused = False
+        self._is_paused = False
         self._failure: Failure | None = None
         """Failure of the last request; None if it succeeded."""
         self._rates = CallRates()
@@ -156,8 +156,8 @@ class TopApp(App[None]):
         self.on_input_submitted()
 
     def action_pause(self) -> None:
-        self._paused = not self._paused
-        self._feed.pause(self._paused)
+        self._is_paused = not self._is_paused
+        self._feed.pause(self._is_paused)
         self._draw()
 
     def action_help(self) -> None:
@@ -173,13 +173,13 @@ class TopApp(App[None]):
         )
 
     def _draw(self) -> None:
-        shown = self._rows.arrange(self._key, self._filter_text)
+        rows = self._rows.arrange(self._key, self._filter_text)
         self.query_one("#summary", Static).update(self._summary())
         notice, text = self.query_one("#notice", Static), self._notice()
         notice.display = bool(text)
         notice.update(Text(text))
-        self._servers.show(shown.servers)
-        self._tools.show(shown.tools)
+        self._servers.show(rows.servers)
+        self._tools.show(rows.tools)
 
     def _notice(self) -> str:
         if self._failure is None:
@@ -191,7 +191,7 @@ class TopApp(App[None]):
         total, not_ready = self._rows.total, not_ready_total(self._rows.servers)
         options = [f"by {self._key}", f"every {self._interval:g} s"]
         options += [f"with {printable(self._filter_text)!r}"] if self._filter_text else []
-        options += ["PAUSED"] if self._paused else []
+        options += ["PAUSED"] if self._is_paused else []
         counts = [
             f"{per_minute(total.calls_per_minute)} calls/min",
             f"{per_minute(total.errors_per_minute)} errors/min",

@@ -52,15 +52,15 @@ def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str
     """
     longest = max((len(short_name(name)) for name in names), default=0)
     name_width = max(MIN_NAME_WIDTH, min(longest, width // 2))
-    fitting = list(columns)
+    fitting_columns = list(columns)
     while (
-        fitting
-        and sum(column.width + GAP for column in fitting) + name_width > width
-        and max(column.rank for column in fitting) > 0
+        fitting_columns
+        and sum(column.width + GAP for column in fitting_columns) + name_width > width
+        and max(column.rank for column in fitting_columns) > 0
     ):
-        fitting.remove(max(fitting, key=lambda column: column.rank))
-    room = width - sum(column.width + GAP for column in fitting)
-    return TableLayout(max(MIN_NAME_WIDTH, min(room, longest)), tuple(fitting))
+        fitting_columns.remove(max(fitting_columns, key=lambda column: column.rank))
+    name_room = width - sum(column.width + GAP for column in fitting_columns)
+    return TableLayout(max(MIN_NAME_WIDTH, min(name_room, longest)), tuple(fitting_columns))
 
 
 def short_name(name: str) -> str:
@@ -69,7 +69,7 @@ def short_name(name: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text shortened to `width` cells. Its end is kept, because it distinguishes tools of one server."""
+    """The text shortened to `width` cells. Its end stays, because it distinguishes tools of one server."""
     if len(text) <= width:
         return text
     if width < 8:

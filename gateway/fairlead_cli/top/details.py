@@ -16,8 +16,8 @@ from fairlead_cli.wording import ready_to_paste
 
 def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]:
     """Lines about a server from its REST document."""
-    why = f" ({row.cause})" if row.cause else ""
-    lines = [f"{row.name}: {row.state}{why}"]
+    cause = f" ({row.cause})" if row.cause else ""
+    lines = [f"{row.name}: {row.state}{cause}"]
     if row.tools:
         lines += [*figure_lines(row.figures), f"  tools     {row.tools:,}; p50 and p95 are of the slowest tool"]
     lines.append(f"  restarts  {count(row.restarts)}")
@@ -28,12 +28,12 @@ def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]
     if not server_lines and row.cause:
         server_lines = ["", "Only administrators of the gateway see the server's message (FAIRLEAD_ADMIN_GROUPS)."]
     problems = [str(problem) for problem in document.get("problems", ())]
-    left_out = (
+    problem_lines = (
         ["", f"Left out of the server's tools: {len(problems)}", *(f"  {problem}" for problem in problems)]
         if problems
         else []
     )
-    return [printable(line) for line in (*lines, *server_lines, *left_out)]
+    return [printable(line) for line in (*lines, *server_lines, *problem_lines)]
 
 
 def file_notice(problems: Sequence[FileProblem]) -> str:
@@ -44,14 +44,15 @@ def file_notice(problems: Sequence[FileProblem]) -> str:
     return ready_to_paste(printable(f"problem: {problems[0].message}{others}"))
 
 
-def tool_details(row: WatchedToolRow, explained: dict[str, Any]) -> list[str]:
+def tool_details(row: WatchedToolRow, explanation_document: dict[str, Any]) -> list[str]:
     """Lines about a tool from the response of `/v1/tools/{name}/explain`."""
-    first, *others = explanation(explained)
+    first, *others = explanation(explanation_document)
     tiers = [
-        f"  {tier['tier']}: {'shown' if tier['shown'] else 'hidden'}, {tier['reason']}" for tier in explained["tiers"]
+        f"  {tier['tier']}: {'shown' if tier['shown'] else 'hidden'}, {tier['reason']}"
+        for tier in explanation_document["tiers"]
     ]
-    where = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: the tool is in every list."]
-    return [printable(line) for line in (first, *figure_lines(row.figures), *others, *where)]
+    tier_lines = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: the tool is in every list."]
+    return [printable(line) for line in (first, *figure_lines(row.figures), *others, *tier_lines)]
 
 
 def figure_lines(figures: CallStatistics) -> list[str]:

@@ -22,31 +22,31 @@ class RepeatedRequest(Generic[Result]):
         self._request = request
         self._interval = interval
         self._deliver = deliver
-        self._ended = threading.Event()
-        self._unpaused = threading.Event()
+        self._end_event = threading.Event()
+        self._resume_event = threading.Event()
         """Set while the requests are not paused."""
-        self._unpaused.set()
+        self._resume_event.set()
 
     def start(self) -> None:
         """Start the thread; the first request is made after one interval."""
         threading.Thread(target=self._run, daemon=True).start()
 
-    def pause(self, paused: bool) -> None:
+    def pause(self, is_paused: bool) -> None:
         """Pause or resume the requests."""
-        if paused:
-            self._unpaused.clear()
+        if is_paused:
+            self._resume_event.clear()
         else:
-            self._unpaused.set()
+            self._resume_event.set()
 
     def end(self) -> None:
         """Make no further request, and do not wait for a running request."""
-        self._ended.set()
-        self._unpaused.set()
+        self._end_event.set()
+        self._resume_event.set()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._interval):
-            self._unpaused.wait()
-            if not self._ended.is_set():
+        while not self._end_event.wait(self._interval):
+            self._resume_event.wait()
+            if not self._end_event.is_set():
                 self._deliver(outcome_of(self._request))
 
 

@@ -81,15 +81,15 @@ class GatewayReading:
 def read(client: ManagementClient, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
     """Read from the gateway. Raises Failure."""
     documents = client.get("/v1/servers")
-    listed = _convert(documents, _Servers)
+    servers = _convert(documents, _Servers)
     scores = _convert(client.get("/v1/scores"), _Scores)
     return GatewayReading(
         at=clock(),
         origin=scores.origin,
-        servers=listed.servers,
+        servers=servers.servers,
         tools=scores.tools,
         documents={str(document["server"]): document for document in documents["servers"]},
-        file_problems=listed.file_problems,
+        file_problems=servers.file_problems,
     )
 
 

@@ -56,7 +56,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
     def _draw(self) -> None:
         cursor = self.cursor_row
         self._cursor_moved = cursor > 0
-        layout = layout_of(self._all_columns, self._room, [row.name for row in self._rows])
+        layout = layout_of(self._all_columns, self._available_width, [row.name for row in self._rows])
         self.clear(columns=layout != self._layout)
         if layout != self._layout:
             self._layout = layout
@@ -67,12 +67,14 @@ class WatchedTable(DataTable[Text], Generic[Row]):
         for row in self._rows:
             self.add_row(*_styled_cells(row, layout))
         self.move_cursor(row=cursor, animate=False, scroll=False)
-        left_out = self._total - len(self._rows)
-        what = self._kind if self._total != 1 else self._kind.removesuffix("s")
-        self.border_title = f"{self._total:,} {what}" + (f", {left_out:,} of them not drawn: use /" if left_out else "")
+        undrawn_count = self._total - len(self._rows)
+        noun = self._kind if self._total != 1 else self._kind.removesuffix("s")
+        self.border_title = f"{self._total:,} {noun}" + (
+            f", {undrawn_count:,} of them not drawn: use /" if undrawn_count else ""
+        )
 
     @property
-    def _room(self) -> int:
+    def _available_width(self) -> int:
         width = self.size.width or self.app.size.width
         return width - 2 * _CELL_PADDING - _SCROLL_BAR
 

@@ -62,8 +62,8 @@ class Row:
     def text(self) -> str:
         """State and message in words."""
         if self.state == "ready":
-            ready = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
-            return f"{ready}: {self.short_message}" if self.message else ready
+            summary = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+            return f"{summary}: {self.short_message}" if self.message else summary
         if self.state == "sign-in":
             return f"wants you to sign in: {self.message}"
         return f"{self.state}: {self.short_message}" if self.message else self.state
@@ -102,7 +102,7 @@ class Board:
         self._tools_of = tools_of
         self._on_change = on_change
         self._starts_of = starts_of
-        self._refused = refused_count
+        self._refused_count = refused_count
         self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
         self._since: dict[ServerKey, float] = {}
@@ -135,7 +135,7 @@ class Board:
     @property
     def refused_count(self) -> int:
         """Number of servers that do not run because of problems in their files, and have no row."""
-        return self._refused()
+        return self._refused_count()
 
     @property
     def sign_ins(self) -> list[ServerKey]:
@@ -151,7 +151,7 @@ class Board:
         return max(0, self._starts_of(key) - 1)
 
     @property
-    def earlier(self) -> int:
+    def older_change_count(self) -> int:
         """Number of older tier changes that are no longer stored."""
         return self._tier_changes[0].number if self._tier_changes else 0
 
@@ -193,17 +193,21 @@ class Board:
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
         if server.key == self._custom_key:
-            taken = ManifestProblem(
+            name_problem = ManifestProblem(
                 str(server.key), 0, "", "the name is taken by the gateway's custom tools: rename the server"
             )
-            if taken not in self._custom_problems:
-                self._custom_problems += (taken,)
+            if name_problem not in self._custom_problems:
+                self._custom_problems += (name_problem,)
                 self._on_change()
             return
         row = row_for(server.key, status, self._tools_of(server.key))
         if row.state == "ready" and not (row.tools or row.message) and self._starts_of(row.key):
-            chosen = server.spec.discovery.tools != "All" or not all(tool.enabled for tool in server.spec.tools)
-            row = replace(row, message=CHOSEN_TOOLS if chosen else f"its output may say why: fairlead logs {row.name}")
+            has_tool_choice = server.spec.discovery.tools != "All" or not all(
+                tool.enabled for tool in server.spec.tools
+            )
+            row = replace(
+                row, message=CHOSEN_TOOLS if has_tool_choice else f"its output may say why: fairlead logs {row.name}"
+            )
         if self._rows.get(server.key) != row:
             self._put(row)
             self._on_change()
@@ -234,9 +238,11 @@ class Board:
         return row
 
     def _put(self, row: Row) -> None:
-        before = self._rows.get(row.key)
-        same = before is not None and (before.state == row.state or {before.state, row.state} <= {*STARTING_STATES})
-        if not same:
+        previous_row = self._rows.get(row.key)
+        is_same_state = previous_row is not None and (
+            previous_row.state == row.state or {previous_row.state, row.state} <= {*STARTING_STATES}
+        )
+        if not is_same_state:
             self._since[row.key] = self._clock()
         self._rows[row.key] = row
 
@@ -253,14 +259,14 @@ def login_command(key: ServerKey) -> str:
 
 def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:
     """The row of a server with that status."""
-    ready = status.condition(ConditionType.READY)
-    if ready is None:
+    ready_condition = status.condition(ConditionType.READY)
+    if ready_condition is None:
         return Row(key, "waiting", tools=tools)
-    if ready.status == "True":
-        condition = ready if ready.reason != Reason.AS_EXPECTED else _attention_condition(status)
+    if ready_condition.status == "True":
+        condition = ready_condition if ready_condition.reason != Reason.AS_EXPECTED else _attention_condition(status)
         return Row(key, "ready", *(_reason_cause_message(condition) if condition else ("", "", "")), tools)
     state = cast("State", state_of(status))
-    reason, cause, message = _reason_cause_message(ready)
+    reason, cause, message = _reason_cause_message(ready_condition)
     if state == "sign-in":
         return Row(key, state, reason, cause, login_command(key))
     return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
@@ -275,7 +281,7 @@ def _reason_cause_message(condition: Condition) -> tuple[str, str, str]:
 def _attention_condition(status: McpServerStatus) -> Condition | None:
     """Condition of a ready server that needs a person's attention; None if there is none."""
     kinds = (*sorted(ABNORMAL), ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN)
-    shown = [condition for kind in kinds if (condition := status.condition(kind)) is not None]
+    conditions = [condition for kind in kinds if (condition := status.condition(kind)) is not None]
     return next(
-        (condition for condition in shown if (condition.status == "True") == (condition.type in ABNORMAL)), None
+        (condition for condition in conditions if (condition.status == "True") == (condition.type in ABNORMAL)), None
     )

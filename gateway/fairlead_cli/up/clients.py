@@ -29,18 +29,18 @@ def client_lines(
 ) -> list[tuple[str, str]]:
     """Names of clients, each with the command or configuration that connects it. With `wants_key`, the gateway needs a
     credential, which each client takes from KEY_VARIABLE. The Inspector is left out then, because its releases for
-    Node.js 20 cannot send a credential. With `signs_in`, people sign clients in by the URL alone, and only the
+    Node.js 20 cannot send a credential. With `signs_in`, people sign clients in with only the URL, and only the
     commands of `fairlead` need a key. `make_key` is the command for a key that this gateway takes.
     """
-    in_file = wants_key and not signs_in
-    entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if in_file else None)
+    has_key_in_file = wants_key and not signs_in
+    entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if has_key_in_file else None)
     word = shlex.quote(url)  # quoted, because zsh treats the brackets of an IPv6 address as a pattern
-    header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if in_file else ""
-    first = "for fairlead" if signs_in else "first"
-    key = ("Key", f"export {KEY_VARIABLE}=… {first}; `{make_key}` makes a key")
+    header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if has_key_in_file else ""
+    purpose = "for fairlead" if signs_in else "first"
+    key = ("Key", f"export {KEY_VARIABLE}=… {purpose}; `{make_key}` makes a key")
     inspector = ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list")
     return [
-        *([key] if in_file else []),
+        *([key] if has_key_in_file else []),
         ("Claude Code", f"claude mcp add --transport http fairlead {word}{header}"),
         ("Cursor", f"~/.cursor/mcp.json: {json.dumps({'mcpServers': {'fairlead': entry}})}"),
         *([] if wants_key else [inspector]),

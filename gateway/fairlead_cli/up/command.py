@@ -126,11 +126,11 @@ def run_up(options: UpOptions) -> None:
     for path in missing_paths(options.paths, options.tools, options.routes):
         raise Failure(path, code=USAGE_ERROR)
     console = _console(os.environ)
-    live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
-    live = live and not (options.plain or options.json)
-    configure_logging(verbose=options.verbose, console=console if live else None)
-    keys = TerminalKeys(sys.stdin.fileno()) if live and sys.stdin.isatty() else None
-    display: Display = LiveTable(console, keys) if live else JsonChanges() if options.json else PlainLines()
+    is_live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
+    is_live = is_live and not (options.plain or options.json)
+    configure_logging(verbose=options.verbose, console=console if is_live else None)
+    keys = TerminalKeys(sys.stdin.fileno()) if is_live and sys.stdin.isatty() else None
+    display: Display = LiveTable(console, keys) if is_live else JsonChanges() if options.json else PlainLines()
     with ExitStack() as stack:
         run_folders = stack.enter_context(folders(options.state_dir, os.environ))
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
@@ -213,14 +213,14 @@ async def _serve(
             changed.set,
         )
         sign_ins = show_wanted_sign_ins(gateway.endpoint.identities, gateway.sign_ins.required, board)
-        await _until_stopped(stop, local_operator, display, Shown(board, keys, changed), sign_ins)
+        await _until_stopped(stop, local_operator, display, DisplayContent(board, keys, changed), sign_ins)
         display.show_stopping()
         await gateway.stop(GRACE)
     finally:
         await children.aclose()
 
 
-class Shown(NamedTuple):
+class DisplayContent(NamedTuple):
     """Content of a display."""
 
     board: Board
@@ -233,27 +233,27 @@ async def _until_stopped(
     stop: asyncio.Event,
     local_operator: LocalOperator,
     display: Display,
-    shown: Shown,
+    content: DisplayContent,
     sign_ins: Coroutine[object, object, None],
 ) -> None:
     """Run operator, display and `sign_ins`, which informs the board, until `stop` is set. If one fails, the others are
     cancelled and the error is raised.
     """
-    working = asyncio.create_task(local_operator.run(), name="local_operator")
-    showing = asyncio.create_task(_redraw_on_changes(display, shown.board, shown.changed), name="display")
-    keys = asyncio.create_task(display.watch_keys(shown.sign_in), name="keys")
-    informing = asyncio.create_task(sign_ins, name="wanted sign-ins")
-    stopping = asyncio.create_task(stop.wait(), name="stop")
+    operator_task = asyncio.create_task(local_operator.run(), name="local_operator")
+    display_task = asyncio.create_task(_redraw_on_changes(display, content.board, content.changed), name="display")
+    keys_task = asyncio.create_task(display.watch_keys(content.sign_in), name="keys")
+    sign_ins_task = asyncio.create_task(sign_ins, name="wanted sign-ins")
+    stop_task = asyncio.create_task(stop.wait(), name="stop")
     try:
-        running = (working, showing, keys, informing)
-        await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
+        lasting_tasks = (operator_task, display_task, keys_task, sign_ins_task)
+        await asyncio.wait((*lasting_tasks, stop_task), return_when=asyncio.FIRST_COMPLETED)
+        for task in lasting_tasks:
             if task.done():
                 task.result()
     finally:
-        for ending in (working, showing, keys, informing, stopping):
-            ending.cancel()
-        await asyncio.gather(working, showing, keys, informing, stopping, return_exceptions=True)
+        for ending_task in (operator_task, display_task, keys_task, sign_ins_task, stop_task):
+            ending_task.cancel()
+        await asyncio.gather(operator_task, display_task, keys_task, sign_ins_task, stop_task, return_exceptions=True)
 
 
 async def _redraw_on_changes(display: Display, board: Board, changed: asyncio.Event) -> None:
@@ -273,9 +273,9 @@ async def _prepare(local_operator: LocalOperator, run_folders: Folders) -> None:
     try:
         await local_operator.prepare()
     except PlatformTrouble as error:
-        trouble = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
         advice = "free space there, or choose another folder with --state-dir"
-        message = f"{run_folders.documents.parent} cannot be used: {trouble}; {advice}"
+        message = f"{run_folders.documents.parent} cannot be used: {reason}; {advice}"
         raise Failure(message) from error
 
 
@@ -292,8 +292,8 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     if number == errno.EADDRINUSE:
         return suggest_ports(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
     if number == errno.EACCES:
-        metrics = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
-        return f"choose a port above 1024 with {'--metrics-port' if metrics else '--port'}"
+        is_metrics_port = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
+        return f"choose a port above 1024 with {'--metrics-port' if is_metrics_port else '--port'}"
     return "--host must be an address of this machine"
 
 

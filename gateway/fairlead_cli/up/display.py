@@ -184,7 +184,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         problems=tuple(str(problem) for problem in board.problems if not problem.is_note),
         refused_count=board.refused_count,
         tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
-        earlier=board.earlier,
+        older_change_count=board.older_change_count,
         hint=hint,
     )
 
@@ -226,8 +226,8 @@ class _Changes(ABC):
         self._problems = problems
 
     @abstractmethod
-    def _row(self, row: Row, before: Row | None) -> None:
-        """Print a server's current state, if it differs from `before`."""
+    def _row(self, row: Row, previous_row: Row | None) -> None:
+        """Print a server's current state, if it differs from `previous_row`."""
 
     @abstractmethod
     def _remove(self, key: ServerKey) -> None: ...
@@ -262,18 +262,24 @@ class PlainLines(_Changes):
     def show_stopping(self) -> None:
         self._print("Stopping")
 
-    def _row(self, row: Row, before: Row | None) -> None:
-        if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _is_starting(row)):
+    def _row(self, row: Row, previous_row: Row | None) -> None:
+        if previous_row is not None and (
+            (previous_row.text, previous_row.tools) == (row.text, row.tools) or _is_starting(row)
+        ):
             return  # the outcome of a restart is printed, not the restart
         text = "starting" if _is_starting(row) else row.text
         if not _is_starting(row):
-            last, self._shown_rows[row.key] = self._shown_rows.get(row.key), row
-            if last is not None and last.state == row.state == "failed" and is_same_failure(last.text, row.text):
+            shown_row, self._shown_rows[row.key] = self._shown_rows.get(row.key), row
+            if (
+                shown_row is not None
+                and shown_row.state == row.state == "failed"
+                and is_same_failure(shown_row.text, row.text)
+            ):
                 return
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             # The state is the same, but its step or its tools changed: not a repetition
-            is_progress = before is not None and before.state == row.state != "failed"
+            is_progress = previous_row is not None and previous_row.state == row.state != "failed"
             suffix = "" if is_progress else times(count)
             self._print(f"{row.name}  {sanitize(ready_to_paste(text))}{_some_tools(row)}{suffix}")
 
@@ -308,8 +314,8 @@ class JsonChanges(_Changes):
     def show_stopping(self) -> None:
         self._emit("stopping")
 
-    def _row(self, row: Row, before: Row | None) -> None:
-        if row != before:
+    def _row(self, row: Row, previous_row: Row | None) -> None:
+        if row != previous_row:
             members = {
                 "state": row.state,
                 "reason": row.reason,
@@ -364,10 +370,10 @@ def _some_tools(row: Row) -> str:
     """The first `MAX_NAMES` tools of a ready server in parentheses, and how many more it has."""
     if row.state != "ready" or not row.tools:
         return ""
-    left = len(row.tools) - MAX_NAMES
-    suffix = f" and {left} more" if left > 0 else ""
+    rest_count = len(row.tools) - MAX_NAMES
+    suffix = f" and {rest_count} more" if rest_count > 0 else ""
     return f" ({', '.join(map(sanitize, row.tools[:MAX_NAMES]))}{suffix})"
 
 
-def _newer_than(changes: Sequence[TierChange], last: int) -> list[TierChange]:
-    return [change for change in changes if change.number > last]
+def _newer_than(changes: Sequence[TierChange], last_number: int) -> list[TierChange]:
+    return [change for change in changes if change.number > last_number]

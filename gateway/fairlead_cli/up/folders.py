@@ -66,7 +66,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
     try:
         if state_dir is None:
             parent = _runtime_directory(environ)
-            _sweep(parent)
+            _delete_abandoned_folders(parent)
             root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         else:
             root = private_directory(state_dir.expanduser().absolute())
@@ -118,13 +118,13 @@ def running_urls(roots: Iterable[Path]) -> list[str]:
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> Path:
-    configured = environ.get("XDG_RUNTIME_DIR") or ""
-    directory = Path(configured)
-    usable = configured.startswith("/") and directory.is_dir() and os.access(directory, os.W_OK)
-    return directory if usable else Path(tempfile.gettempdir())
+    setting = environ.get("XDG_RUNTIME_DIR") or ""
+    directory = Path(setting)
+    is_usable = setting.startswith("/") and directory.is_dir() and os.access(directory, os.W_OK)
+    return directory if is_usable else Path(tempfile.gettempdir())
 
 
-def _sweep(parent: Path) -> None:
+def _delete_abandoned_folders(parent: Path) -> None:
     """Delete folders of runs that ended without deleting them."""
     for folder in parent.glob(f"{_PREFIX}*"):
         try:

@@ -34,8 +34,8 @@ def _declares_servers(file: Path) -> bool:
     scan = Sources([file], {}).scan()
     if scan is None:
         return False
-    refused = any(problem.field.count(".") > 1 for problem in scan.problems)  # a key within an entry
-    return bool(scan.contents.servers) or refused
+    has_invalid_entry = any(problem.field.count(".") > 1 for problem in scan.problems)  # a key within an entry
+    return bool(scan.contents.servers) or has_invalid_entry
 
 
 def _short_path(file: Path, home: Path, folder: Path) -> str:

@@ -14,9 +14,9 @@ from fairlead_operator.local.sources import Scan
 class WithServers:
     """Scanner that adds servers to the servers of another scanner, whose server of the same name takes precedence."""
 
-    def __init__(self, scanner: Scanner, added: Iterable[DeclaredServer]) -> None:
+    def __init__(self, scanner: Scanner, extra_servers: Iterable[DeclaredServer]) -> None:
         self._scanner = scanner
-        self._added = tuple(added)
+        self._extra_servers = tuple(extra_servers)
 
     def scan(self) -> Scan | None:
         """Implements Scanner."""
@@ -24,12 +24,12 @@ class WithServers:
         if scan is None:
             return None
         servers, problems = dict(scan.contents.servers), list(scan.problems)
-        for added in self._added:
-            first = servers.setdefault(added.key, added)
-            if first is not added:
+        for server in self._extra_servers:
+            existing = servers.setdefault(server.key, server)
+            if existing is not server:
                 message = (
-                    f"this server is left out, because {first.origin} declares a server with the name "
-                    f"{added.key.name}; a manifest gives it another name (metadata.name)"
+                    f"this server is left out, because {existing.origin} declares a server with the name "
+                    f"{server.key.name}; a manifest gives it another name (metadata.name)"
                 )
-                problems.append(ManifestProblem(added.origin, 0, "", message))
+                problems.append(ManifestProblem(server.origin, 0, "", message))
         return replace(scan, contents=replace(scan.contents, servers=servers), problems=tuple(problems))

@@ -94,7 +94,7 @@ class ScreenView:
     """Servers that do not run because of such a problem, and have no row."""
     tier_changes: tuple[str, ...] = ()
     """Recent moves of tools between tiers, the newest last."""
-    earlier: int = 0
+    older_change_count: int = 0
     """Number of older moves, which `tier_changes` no longer has."""
     hint: str = ""
     """Line about keys; empty if no keys are read."""
@@ -143,23 +143,25 @@ def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
 
 def _crowded_lines(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     """Lines for a window that is too small for all servers: the most urgent servers, then a count of the others."""
-    least = _DETAILS[-1]
+    lowest_detail = _DETAILS[-1]
     servers = _by_urgency(view)
-    top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
-    below = [*_tier_changes(view, width, least)[1:], *_clients(view, width, least)]
+    top = [*_head(view, width), *_problems(view, width, lowest_detail), *_summary(view, width)][: height - 1]
+    below = [*_tier_changes(view, width, lowest_detail)[1:], *_clients(view, width, lowest_detail)]
     if len(top) + len(below) + 3 > height:
         below = []
     room = height - len(top) - len(below) - 1
     column = _column(servers[:room], width)
-    rows, shown = list[ScreenLine](), 0
+    rows, row_count = list[ScreenLine](), 0
     for server in servers:
-        added = _row(server, column, width, least)
-        if len(rows) + len(added) > room:
+        row_lines = _row(server, column, width, lowest_detail)
+        if len(rows) + len(row_lines) > room:
             break
-        rows, shown = rows + added, shown + 1
-    left = servers[shown:]
-    if left:
-        rest = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
+        rows, row_count = rows + row_lines, row_count + 1
+    hidden_servers = servers[row_count:]
+    if hidden_servers:
+        rest = (
+            f"… {len(hidden_servers)} more server{'' if len(hidden_servers) == 1 else 's'}: {_states(hidden_servers)}"
+        )
         rows.append(ScreenLine(cut(rest, width), "dim"))
     return [*top, *rows, *below]
 
@@ -176,18 +178,19 @@ def _problems(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]
         for problem in view.problems[: detail.problems]
         for text in fold_to(f"problem: {sanitize(problem)}", width, max(2, detail.message))
     ]
-    left = len(view.problems) - detail.problems
-    if left > 0:
-        lines.append(ScreenLine(f"… {left} more problem{'' if left == 1 else 's'}", "red"))
+    rest_count = len(view.problems) - detail.problems
+    if rest_count > 0:
+        lines.append(ScreenLine(f"… {rest_count} more problem{'' if rest_count == 1 else 's'}", "red"))
     return lines
 
 
 def _summary(view: ScreenView, width: int) -> list[ScreenLine]:
-    many = len(view.servers) + view.refused_count
-    if not many:
+    server_count = len(view.servers) + view.refused_count
+    if not server_count:
         return [ScreenLine(text, "yellow") for text in fold("No server is declared.", width)]
     tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
-    summary = f"{many} server{'' if many == 1 else 's'}: {_states(view.servers, view.refused_count)}; {_tools(tools)}"
+    servers = f"{server_count} server{'' if server_count == 1 else 's'}"
+    summary = f"{servers}: {_states(view.servers, view.refused_count)}; {_tools(tools)}"
     return [ScreenLine(text) for text in fold(summary, width)]
 
 
@@ -202,12 +205,12 @@ def _by_urgency(view: ScreenView) -> list[ServerRow]:
 
 
 def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[ScreenLine]:
-    packed = [server for server in servers if detail.packed and server.state == "ready" and not server.message]
-    alone = [server for server in servers if server not in packed]
-    column = _column(alone, width)
-    lines = [line for server in alone for line in _row(server, column, width, detail)]
-    if packed:
-        first, *others = packed
+    packed_servers = [server for server in servers if detail.packed and server.state == "ready" and not server.message]
+    other_servers = [server for server in servers if server not in packed_servers]
+    column = _column(other_servers, width)
+    lines = [line for server in other_servers for line in _row(server, column, width, detail)]
+    if packed_servers:
+        first, *others = packed_servers
         summary = f"ready: {sanitize(first.name)} {_tools(len(first.tools))}"
         summary += "".join(f", {sanitize(server.name)} {len(server.tools)}" for server in others)
         lines += [ScreenLine(text, _STYLES["ready"]) for text in fold(summary, width)]
@@ -257,13 +260,13 @@ def _describe(server: ServerRow, *, names: bool) -> str:
 def _tier_changes(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     if not view.tier_changes:
         return []
-    shown = view.tier_changes[-detail.tier_changes :]
+    shown_changes = view.tier_changes[-detail.tier_changes :]
     lines = [ScreenLine("")]
-    for change in shown:
+    for change in shown_changes:
         lines += [ScreenLine(text, "yellow") for text in fold_to(sanitize(change), width, max(2, detail.message))]
-    earlier = view.earlier + len(view.tier_changes) - len(shown)
-    if earlier:
-        lines.append(ScreenLine(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))
+    older_count = view.older_change_count + len(view.tier_changes) - len(shown_changes)
+    if older_count:
+        lines.append(ScreenLine(f"… {older_count} more move{'' if older_count == 1 else 's'} before", "dim"))
     return lines
 
 
@@ -273,15 +276,15 @@ def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     lines = [ScreenLine(text, "dim") for text in fold(f"Metrics at {view.metrics}", width)]
     console = list[ScreenLine]()
     for name, line in view.clients:
-        folded = [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
-        lines += folded
-        console += folded if name == CONSOLE and len(folded) == 1 else []
+        folded_lines = [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
+        lines += folded_lines
+        console += folded_lines if name == CONSOLE and len(folded_lines) == 1 else []
     if view.hint:
         lines += [ScreenLine(text, "dim") for text in fold(view.hint, width)]
     if detail.clients:
         return [ScreenLine(""), *lines]
-    hidden = "clients, metrics" if console or CONSOLE not in dict(view.clients) else "console, clients"
-    rest = f"… {len(lines) - len(console)} more lines in a taller window: {hidden}"
+    hidden_parts = "clients, metrics" if console or CONSOLE not in dict(view.clients) else "console, clients"
+    rest = f"… {len(lines) - len(console)} more lines in a taller window: {hidden_parts}"
     return [*console, ScreenLine(cut(rest, width), "dim")]  # the token in the console's address cannot be guessed
 
 
@@ -291,9 +294,9 @@ def _tools(count: int) -> str:
 
 def duration(seconds: float) -> str:
     """A duration as text: `42 s`, `3 min 5 s`, `2 h 10 min`."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    total = int(seconds)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60} s"
+    return f"{total // 3600} h {total % 3600 // 60} min"

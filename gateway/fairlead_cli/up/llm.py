@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_app.configuration import NOTHING_ADDED, AddedModels
+from fairlead_app.configuration import NO_COMMAND_LINE_MODELS, CommandLineModels
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_llm.scripted_assistant import ScriptedAssistant
@@ -40,7 +40,7 @@ _NAME: Final = "url"
 class ChosenModel(msgspec.Struct, frozen=True):
     """The provider and model from the command line."""
 
-    added: AddedModels = NOTHING_ADDED
+    added: CommandLineModels = NO_COMMAND_LINE_MODELS
     model: str = ""
     """Name of the model for clients; empty if clients must name one of the provider's models, or if there is no
     model.
@@ -86,10 +86,12 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
 
 def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
     """The provider for any of its models, with a route to `model` if it is not empty."""
-    whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
+    any_model_provider = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
     if not model:
-        return ChosenModel(AddedModels({name: whole}))
-    return ChosenModel(AddedModels({name: whole}, {ROUTE: ModelRoute((model,))}), f"{ROUTE_PREFIX}{ROUTE}")
+        return ChosenModel(CommandLineModels({name: any_model_provider}))
+    return ChosenModel(
+        CommandLineModels({name: any_model_provider}, {ROUTE: ModelRoute((model,))}), f"{ROUTE_PREFIX}{ROUTE}"
+    )
 
 
 @contextlib.asynccontextmanager

@@ -27,9 +27,9 @@ def missing_paths(paths: Iterable[Path], tools: Iterable[str] = (), routes: Path
 
 def _is_module(name: str) -> bool:
     """Whether a module exists, on the path or in the working directory. A package that contains it is imported."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # as `fairlead_gateway.custom.load` does
+    working_directory = str(Path.cwd())
+    if working_directory not in sys.path:
+        sys.path.append(working_directory)  # as `fairlead_gateway.custom.load` does
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:

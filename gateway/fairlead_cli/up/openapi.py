@@ -22,7 +22,7 @@ _IN_YAML: Final = re.compile(rb"""^["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""
 """Version of the document in YAML, only as a top-level member: a manifest may contain a complete document."""
 _IN_BROKEN_JSON: Final = re.compile(rb"""\s*\{[^{}]*["']?(?:openapi|swagger)["']?\s*:\s*["']?\d""")
 _ENDINGS: Final = (".json", ".yaml", ".yml", ".openapi", ".swagger")
-_UNUSUAL: Final = re.compile(r"[^a-z0-9]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 NAME_CHARACTERS: Final = 40
 
 
@@ -77,8 +77,8 @@ def server_name(document: str) -> str:
     stem = Path(document if parts is None else parts.path).name.lower()
     while stem.endswith(_ENDINGS):
         stem = stem.rpartition(".")[0]
-    name = _UNUSUAL.sub("-", stem).strip("-")
+    name = _NOT_IN_NAMES.sub("-", stem).strip("-")
     if parts is not None and name in ("", "openapi", "swagger", "v3", "spec", "api-docs"):
-        name = _UNUSUAL.sub("-", parts.netloc.rpartition("@")[2].lower()).strip("-")
+        name = _NOT_IN_NAMES.sub("-", parts.netloc.rpartition("@")[2].lower()).strip("-")
     name = name[:NAME_CHARACTERS].strip("-") or "api"
     return name if name[0].isalpha() else f"api-{name}"[:NAME_CHARACTERS].strip("-")

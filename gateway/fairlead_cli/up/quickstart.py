@@ -35,7 +35,7 @@ class Skipped:
 
 
 def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
-    """The servers for the working directory `folder`, and those that are left out."""
+    """The servers for the working directory `folder`, and the servers that are left out."""
     demo = _server("demo", {"command": [sys.executable, "-m", "fairlead_cli.demo"], "tools": DEMO_PROBES})
     time = _server("time", {"package": TIME})
     repository = repository_around(folder)

@@ -48,9 +48,9 @@ class SignInKeys:
         self._forget_completed(pending)
         if self._last_opened is None:
             return _prompt(pending)
-        shown, text, again = self._last_opened
-        others = [key for key in pending if key != shown]
-        return "; ".join(part for part in (text, _prompt(others) if others else again) if part)
+        opened_server, text, key_hint = self._last_opened
+        others = [key for key in pending if key != opened_server]
+        return "; ".join(part for part in (text, _prompt(others) if others else key_hint) if part)
 
     async def press(self, key: str) -> bool:
         """Open the page of the next pending server if `key` is SIGN_IN_KEY. Returns False for other keys, and without a
@@ -71,9 +71,11 @@ class SignInKeys:
         except GrantFailed as error:
             self._last_opened = server, f"{plain_name(server)}: {error}", ""
         else:
-            opened = await self._open_page(url)
-            where, again = ("the page in the browser", f"{SIGN_IN_KEY} opens it again") if opened else (url, "")
-            self._last_opened = server, f"{plain_name(server)}: sign in at {where}", again
+            is_opened = await self._open_page(url)
+            location, key_hint = (
+                ("the page in the browser", f"{SIGN_IN_KEY} opens it again") if is_opened else (url, "")
+            )
+            self._last_opened = server, f"{plain_name(server)}: sign in at {location}", key_hint
         self._changed()
 
     def _forget_completed(self, pending: Sequence[ServerKey]) -> None:

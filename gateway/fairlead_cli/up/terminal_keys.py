@@ -90,15 +90,15 @@ async def act_on_keys(
     """Show the screen of `fairlead top` each time that TOP_KEY is pressed, and call `press` with each other key, until
     cancelled.
     """
-    pressed: asyncio.Queue[str] = asyncio.Queue(MAX_KEYS)
+    key_queue: asyncio.Queue[str] = asyncio.Queue(MAX_KEYS)
 
     def on_key(key: str) -> None:
         with contextlib.suppress(asyncio.QueueFull):
-            pressed.put_nowait(key)
+            key_queue.put_nowait(key)
 
     while True:
         keys.listen(on_key)
-        key = await pressed.get()
+        key = await key_queue.get()
         if key != TOP_KEY:
             await press(key)
             continue
@@ -110,8 +110,8 @@ async def act_on_keys(
         finally:
             keys.release()  # a killed process does not restore the terminal's modes
             display.resume(clear=code == 0)
-        while not pressed.empty():
-            pressed.get_nowait()
+        while not key_queue.empty():
+            key_queue.get_nowait()
 
 
 async def wait_forever() -> None:
@@ -121,8 +121,8 @@ async def wait_forever() -> None:
 
 async def _top(url: str, environ: Mapping[str, str]) -> int:
     """Run the screen as a process with its own event loop and terminal modes. Returns its exit code."""
-    words = [sys.executable, "-m", "fairlead_cli", "top", "--url", url]
-    process = await asyncio.create_subprocess_exec(*words, env=dict(environ))
+    command = [sys.executable, "-m", "fairlead_cli", "top", "--url", url]
+    process = await asyncio.create_subprocess_exec(*command, env=dict(environ))
     try:
         return await process.wait()
     finally:

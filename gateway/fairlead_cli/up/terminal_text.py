@@ -29,27 +29,27 @@ def sanitize(text: str) -> str:
     marks.
     """
     text = _SELECTORS.sub("", _SEQUENCES.sub(" ", text[:_MAX_LENGTH]))
-    shown, marks = [], 0
+    characters, marks = [], 0
     for char in text:
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks <= _MAX_MARKS:
-            shown.append(char if char.isprintable() else " ")
-    return re.sub(r" {2,}", " ", "".join(shown)).strip()
+            characters.append(char if char.isprintable() else " ")
+    return re.sub(r" {2,}", " ", "".join(characters)).strip()
 
 
 def fold(text: str, width: int) -> list[str]:
     """Split text into lines of at most `width` cells, at blanks if possible. Returns at least one line."""
-    lines, line, used = [], "", 0
+    lines, line, line_width = [], "", 0
     for word in text.split(" "):
-        taken = cell_len(word)
-        if line and used + 1 + taken <= width:
-            line, used = f"{line} {word}", used + 1 + taken
+        word_width = cell_len(word)
+        if line and line_width + 1 + word_width <= width:
+            line, line_width = f"{line} {word}", line_width + 1 + word_width
             continue
         if line:
             lines.append(line)
-        *whole, line = chop(word, width)
-        lines += whole
-        used = cell_len(line)
+        *full_lines, line = chop(word, width)
+        lines += full_lines
+        line_width = cell_len(line)
     return [*lines, line]
 
 
@@ -58,10 +58,10 @@ def fold_to(text: str, width: int, max_lines: int) -> list[str]:
     lines = fold(text, width)
     if len(lines) <= max_lines:
         return lines
-    left = len(lines) - max_lines
-    ending = f" … {left} more line{'' if left == 1 else 's'}"
+    rest_count = len(lines) - max_lines
+    ending = f" … {rest_count} more line{'' if rest_count == 1 else 's'}"
     if len(ending) > width // 2:
-        ending = f" …+{left}"
+        ending = f" …+{rest_count}"
     return [*lines[: max_lines - 1], cut(lines[max_lines - 1], width - len(ending)) + ending]
 
 
@@ -77,11 +77,11 @@ def pad(text: str, width: int) -> str:
 
 def chop(word: str, width: int) -> list[str]:
     """Split a word into pieces of at most `width` cells; a wider character is a separate piece."""
-    pieces, piece, used = [], "", 0
+    pieces, piece, piece_width = [], "", 0
     for char in word:
         size = get_character_cell_size(char)
-        if piece and used + size > width:
+        if piece and piece_width + size > width:
             pieces.append(piece)
-            piece, used = "", 0
-        piece, used = piece + char, used + size
+            piece, piece_width = "", 0
+        piece, piece_width = piece + char, piece_width + size
     return [*pieces, piece]

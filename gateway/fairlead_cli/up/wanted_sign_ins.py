@@ -1,4 +1,4 @@
-"""Updates on the board of `fairlead up` at which servers the terminal's user has to sign in."""
+"""Informs the board of `fairlead up` of the servers at which the terminal's user has to sign in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_gateway.identity.persons import person_of
 from fairlead_gateway.identity.request_authentication import Identities
 from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
 
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 """Seconds between two checks. The state is polled, because another process may end an account."""
 _ONLY_LOCAL: Final = "possible with --host 127.0.0.1, or as the holder of an API key (fairlead keys)"
 
@@ -25,14 +25,14 @@ def user_of(identities: Identities) -> Identity:
 
 async def show_wanted_sign_ins(
     identities: Identities,
-    wanted: RequiredSignIns,
+    required_sign_ins: RequiredSignIns,
     board: Board,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Update on the board, until cancelled, at which servers the user has to sign in."""
+    """Inform the board, until cancelled, of the servers at which the user has to sign in."""
     user = user_of(identities)
     no_person = _ONLY_LOCAL if identities.open and not person_of(user) else ""
     while True:
-        servers: Collection[ServerKey] = await wanted.of(user)
+        servers: Collection[ServerKey] = await required_sign_ins.of(user)
         board.set_sign_ins(servers, no_person)
-        await pause(LOOK_SECONDS)
+        await pause(CHECK_SECONDS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_formats.schema import constraint_texts, shapes
 from fairlead_formats.tool_format import Action
-from fairlead_mcp.schemas import HELD, parts, pointer
+from fairlead_mcp.schemas import APPLICATORS, parts, pointer
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-_LEVELS: Final = HELD | {"$defs"}
+_LEVELS: Final = APPLICATORS | {"$defs"}
 
 
 def limit(walk: Walk, out: JsonObject) -> JsonObject:
@@ -50,7 +50,7 @@ def levels(schema: JsonObject) -> int:
 def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
     """(path, subschema) for each direct subschema except definitions."""
     if isinstance(schema, dict):
-        yield from ((pointer(*way), part) for way, part in parts(schema, HELD))
+        yield from ((pointer(*way), part) for way, part in parts(schema, APPLICATORS))
 
 
 def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:

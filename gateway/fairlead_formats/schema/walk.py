@@ -12,7 +12,7 @@ from fairlead_formats.schema.budget import ConversionBudget
 from fairlead_formats.schema.refs import SchemaReferences
 from fairlead_formats.schema.rules import Cell, SchemaTarget
 from fairlead_formats.tool_format import Action
-from fairlead_mcp.schemas import HELD, SINGLES, pointer
+from fairlead_mcp.schemas import APPLICATORS, SINGLES, pointer
 
 JsonObject = dict[str, Any]
 SchemaLoss = tuple[str, str, Action, str]
@@ -201,7 +201,7 @@ class Walk:
         return out
 
     def _convert_value(self, keyword: str, value: Any, path: str, depth: int) -> Any:
-        if keyword not in HELD and keyword != "dependencies":
+        if keyword not in APPLICATORS and keyword != "dependencies":
             return value
         trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
         if trivial and (value is False or keyword != "items" or not self.target.typed):

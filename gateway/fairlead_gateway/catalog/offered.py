@@ -20,11 +20,11 @@ from fairlead_formats.tools.verbatim import UnusableDefinition, check_is_object,
 from fairlead_gateway.core.server import Item, OfferedItems
 from fairlead_mcp.apps import remove_domain
 from fairlead_mcp.skills import uris_of
-from fairlead_mcp.uris import SKILL, Places, UriNames
+from fairlead_mcp.uris import SKILL, UriNames, UriPositions
 from fairlead_tools.definitions.forms import ListedType, make_forms
 from fairlead_tools.names import exposed_name
 
-_URI_MEMBERS: Final[Places] = {"uri": {}, "uriTemplate": {}}
+_URI_MEMBERS: Final[UriPositions] = {"uri": {}, "uriTemplate": {}}
 """Members of a resource's definition that have its URI."""
 
 

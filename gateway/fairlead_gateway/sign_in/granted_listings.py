@@ -265,7 +265,7 @@ class GrantedListings:
             challenge = challenge_of(error)
             if challenge is None:
                 raise
-        token = await consent.source.obtain(subject, refused=token, challenge=challenge, for_call=False)
+        token = await consent.source.obtain(subject, refused_token=token, challenge=challenge, for_call=False)
         return await _list_with(consent, token)
 
 

@@ -21,7 +21,7 @@ from fairlead_mcp import jsonrpc, url_elicitation
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
-from fairlead_mcp.http.pool import NEVER, Awaited, Pool
+from fairlead_mcp.http.pool import NEVER, AwaitedCall, Pool
 from fairlead_mcp.http.target import with_body
 
 FIRST_DELAY: Final = 0.1
@@ -88,7 +88,7 @@ class GetStream:
         cursor = self._cursor
         resume_line = b"" if cursor is None else b"Last-Event-ID: %b\r\n" % cursor.last_id
         data = with_body(get_head(self._session.head) + authorization + resume_line, b"")
-        call = Awaited(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
+        call = AwaitedCall(data, NEVER, ANSWER_BYTES, self._on_event, self._on_open)
         try:
             answer = await self._pool.run(call)
             return None if self._was_opened and is_busy(answer.status) else answer

@@ -190,7 +190,7 @@ class ServerCredentials(CallCredentials):
                     value, expires_at = provider_token.value, provider_token.expires_at
                     subject = TokenSubject(subject.person, value, expires_at, self._session_type)
                 token = await self._source.obtain(
-                    subject, refused=None if refused is None else refused.token, challenge=challenge
+                    subject, refused_token=None if refused is None else refused.token, challenge=challenge
                 )
         except TimeoutError as timeout:
             text = f"the authorization server gave no token for the server {self._server} before the call's deadline"

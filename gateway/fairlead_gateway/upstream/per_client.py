@@ -246,7 +246,7 @@ class PerClientUpstream(Upstream):
         process = None
         session.awaits_answers = False
         try:
-            if request.tasks and server_tasks.is_first_answer(result):
+            if request.tasks and server_tasks.creates_task(result):
                 task = server_tasks.read(result)
                 task_id, process = affinity.split(task.task_id)
                 if process is not None:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-WANTED: Final = frozenset(
+ANSWER_HEADERS: Final = frozenset(
     {
         b"content-length",
         b"content-type",
@@ -26,7 +26,7 @@ WANTED: Final = frozenset(
         b"mcp-protocol-version",
     }
 )
-"""Names, in lower case, of the headers that an `Answer` has."""
+"""Names, in lower case, of the headers that an `Answer` may have."""
 
 
 class Carrier(Protocol):
@@ -60,7 +60,7 @@ class Cursor(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """HTTP answer.
 
-    `headers` has the headers in `WANTED`, by lower-case name. `body` is the whole body; for an event stream
+    `headers` has the headers in `ANSWER_HEADERS`, by lower-case name. `body` is the whole body; for an event stream
     (`streamed`) it is the data of the event that is the answer, empty if the stream ended before. `sent_at` and
     `done_at` are the times of the request and of the answer, in seconds of the pool's clock.
     """

@@ -62,9 +62,9 @@ logger = logging.getLogger(__name__)
 MAX_ANSWER: Final = 16 << 20
 ADDRESSES: Final = (b"/", b"http://", b"https://")
 """How the address in an `endpoint` event of HTTP+SSE begins."""
-ASIDE_SECONDS: Final = 2.0
+BACKGROUND_SECONDS: Final = 2.0
 """Limit for messages that no caller waits for: cancellations, answers to the server, the end of a session."""
-_RACES: Final = 4
+_RACE_RETRIES: Final = 4
 """Retries of one request after a kept-alive connection turned out to be closed."""
 _NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.INVALID_REQUEST, -32000})
 """Codes of the errors with which servers reject a request of an era that they do not speak."""
@@ -100,7 +100,7 @@ class HttpChannel:
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
-        self._aside = TaskSet()
+        self._background_tasks = TaskSet()
 
     def __repr__(self) -> str:
         era = self.negotiated.protocol_version if self.negotiated else "not negotiated"
@@ -122,36 +122,39 @@ class HttpChannel:
         """Negotiate on the first call; later calls return the result. Raises McpError."""
         return await self._negotiate(None, deadline)
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = "") -> Raw:
         """Send a request, with the `_meta` that the modern era requires, and return the raw result. Raises McpError.
 
-        `declares` is an extension to declare to a modern server in addition to the client's capabilities.
+        `extension` is an extension to declare to a modern server in addition to the client's capabilities.
         """
-        agreed = self.negotiated or await self.connect(deadline)
+        negotiated = self.negotiated or await self.connect(deadline)
         had_session = self.session_id is not None
         try:
-            return await self._request(method, params, deadline, agreed, declares)
+            return await self._request(method, params, deadline, negotiated, extension)
         except (RpcError, HttpRefused) as error:
-            if not _forgot_session(error, agreed, had_session):
+            if not _forgot_session(error, negotiated, had_session):
                 raise
             logger.info("%s: negotiating again (%s)", self._target.host, error)
-        agreed = await self._negotiate(agreed, deadline)
-        return await self._request(method, params, deadline, agreed, declares)
+        negotiated = await self._negotiate(negotiated, deadline)
+        return await self._request(method, params, deadline, negotiated, extension)
 
     async def notify(self, method: str, params: bytes | None, *, deadline: float) -> None:
         """Send a notification; only legacy servers accept notifications. Raises McpError."""
-        await self._post_aside(jsonrpc.notification(method, params), method, deadline)
+        await self._post_without_result(jsonrpc.notification(method, params), method, deadline)
 
     async def listen(self, deadline: float) -> None:
         """Receive notifications of changed lists until the stream ends; see `McpSession.listen`. Raises McpError."""
-        agreed = self.negotiated or await self.connect(deadline)
+        negotiated = self.negotiated or await self.connect(deadline)
         ident = self._next_id()
-        if agreed.era is Era.MODERN:
-            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced_lists), self._client)
+        if negotiated.era is Era.MODERN:
+            method, params = (
+                "subscriptions/listen",
+                modern_params(listen_params(negotiated.announced_lists), self._client),
+            )
             body = jsonrpc.request(ident, method, params)
             data = with_body(self._head + self._modern_lines(method, params), body)
         else:
-            lines = self._legacy_lines(agreed.protocol_version)
+            lines = self._legacy_lines(negotiated.protocol_version)
             data = b"%b%b\r\n" % (self._get_head, lines)
         answer = await self._pool.exchange(
             data, deadline=NEVER, max_bytes=MAX_ANSWER, on_event=lambda event: self._on_event(event, ident)
@@ -163,12 +166,12 @@ class HttpChannel:
 
     async def aclose(self) -> None:
         """Cancel messages that are being sent and end a legacy session. Bounded in time; raises nothing."""
-        await self._aside.cancel()
+        await self._background_tasks.cancel()
         if self.session_id is not None:
             head = self._delete_head + self._era_lines("", None)
             self.session_id = None
             try:
-                await self._pool.exchange(head + b"\r\n", deadline=self._pool.clock() + ASIDE_SECONDS)
+                await self._pool.exchange(head + b"\r\n", deadline=self._pool.clock() + BACKGROUND_SECONDS)
             except McpError as error:
                 logger.debug("%s: the session was not ended (%s)", self._target.host, error)
         self.negotiated = None
@@ -182,9 +185,9 @@ class HttpChannel:
                 return self.negotiated
             self.session_id = None
             self.negotiated = None
-            agreed = await self._discover(deadline) or await self._initialize(deadline)
-            self.negotiated = agreed
-            return agreed
+            negotiated = await self._discover(deadline) or await self._initialize(deadline)
+            self.negotiated = negotiated
+            return negotiated
 
     async def _discover(self, deadline: float) -> Negotiated | None:
         for _ in range(2):
@@ -211,32 +214,32 @@ class HttpChannel:
             result = read_answer(answer, ident)
         except RpcError as error:
             raise HandshakeRefused.of(error) from error
-        agreed = read_initialize(result)
+        negotiated = read_initialize(result)
         self.session_id = answer.headers.get(b"mcp-session-id")
-        lines = self._legacy_lines(agreed.protocol_version)
+        lines = self._legacy_lines(negotiated.protocol_version)
         note = jsonrpc.notification("notifications/initialized")
-        noted = await self._post(lines, note, b"null", deadline)
-        if noted.status >= 300:
-            raise refusal(noted)
-        return agreed
+        note_answer = await self._post(lines, note, b"null", deadline)
+        if note_answer.status >= 300:
+            raise refusal(note_answer)
+        return negotiated
 
     # Requests
 
     async def _request(
-        self, method: str, params: bytes | Raw | None, deadline: float, agreed: Negotiated, declares: str
+        self, method: str, params: bytes | Raw | None, deadline: float, negotiated: Negotiated, extension: str
     ) -> Raw:
         ident = self._next_id()
-        modern = agreed.era is Era.MODERN
+        modern = negotiated.era is Era.MODERN
         if modern:
-            params = modern_params(params, self._client, for_method(self._capabilities, method, declares))
+            params = modern_params(params, self._client, for_method(self._capabilities, method, extension))
         body = jsonrpc.request(ident, method, params)
-        lines = self._modern_lines(method, params) if modern else self._legacy_lines(agreed.protocol_version)
+        lines = self._modern_lines(method, params) if modern else self._legacy_lines(negotiated.protocol_version)
         try:
             answer = await self._post(lines, body, ident, deadline, repeatable=method != "tools/call")
         except (asyncio.CancelledError, Timeout):
             if not modern:  # for a modern server closing the connection is the cancellation
                 note = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % ident)
-                self._spawn(self._send_aside(note, "notifications/cancelled"))
+                self._spawn(self._send_in_background(note, "notifications/cancelled"))
             raise
         return read_answer(answer, ident)
 
@@ -246,12 +249,12 @@ class HttpChannel:
         """Post a message. One redirect per channel is followed, if it only adds or removes a trailing slash."""
         target = self._target
         answer = await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
-        moved = target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
-        if moved is None or (self.redirected and moved != self._target):
+        new_target = target.slash_redirect(answer.status, answer.headers.get(b"location", b""))
+        if new_target is None or (self.redirected and new_target != self._target):
             return answer
         if not self.redirected:
             self.redirected = True
-            self._set_target(moved)
+            self._set_target(new_target)
         return await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
 
     async def _post_to(self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool) -> Answer:
@@ -265,7 +268,7 @@ class HttpChannel:
             return await resuming.exchange_resumably(self._pool, data, self._get_head + lines, reader)
 
         data = with_body(self._head + lines, body)
-        for _ in range(_RACES if repeatable else 0):
+        for _ in range(_RACE_RETRIES if repeatable else 0):
             try:
                 return await once()
             except ConnectionLost as error:
@@ -279,7 +282,7 @@ class HttpChannel:
         except jsonrpc.UNREADABLE:
             return True  # `read_answer` raises the error for it
         if message.is_request:
-            self._ask(message)
+            self._on_server_request(message)
         elif not message.is_response:
             if self._on_notification is not None:
                 self._on_notification(message)
@@ -287,11 +290,11 @@ class HttpChannel:
             return isinstance(message.id, Raw) and bytes(message.id) in (ident, b"null")
         return False
 
-    def _ask(self, message: Message) -> None:
+    def _on_server_request(self, message: Message) -> None:
         if self._offering is None:
-            self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
+            self._spawn(self._send_in_background(jsonrpc.reply_to_server(message), ""))
         else:
-            self._offering.on_request(message, lambda body: self._spawn(self._send_aside(body, "")))
+            self._offering.on_request(message, lambda body: self._spawn(self._send_in_background(body, "")))
 
     def _era_lines(self, method: str, params: bytes | Raw | None) -> bytes:
         if self.negotiated is None:
@@ -321,15 +324,15 @@ class HttpChannel:
     # Beside requests
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self._aside.start(work, f"aside to {self._target.host}")
+        self._background_tasks.start(work, f"message to {self._target.host}")
 
-    async def _send_aside(self, body: bytes, method: str) -> None:
+    async def _send_in_background(self, body: bytes, method: str) -> None:
         try:
-            await self._post_aside(body, method, self._pool.clock() + ASIDE_SECONDS)
+            await self._post_without_result(body, method, self._pool.clock() + BACKGROUND_SECONDS)
         except McpError as error:
             logger.debug("%s: %s was not accepted (%s)", self._target.host, method or "an answer", error)
 
-    async def _post_aside(self, body: bytes, method: str, deadline: float) -> None:
+    async def _post_without_result(self, body: bytes, method: str, deadline: float) -> None:
         answer = await self._post(self._era_lines(method, None), body, b"null", deadline)
         if answer.status >= 300:
             raise refusal(answer)
@@ -356,11 +359,11 @@ class _Supported(msgspec.Struct):
 _decode_supported = msgspec.json.Decoder(_Supported).decode
 
 
-def _forgot_session(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
+def _forgot_session(error: RpcError | HttpRefused, negotiated: Negotiated, had_session: bool) -> bool:
     """Whether the server did not execute the request because it has lost the session or changed its era."""
     if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
         return True
-    if agreed.era is Era.MODERN:
+    if negotiated.era is Era.MODERN:
         if isinstance(error, RpcError):
             return error.status >= 400 and error.code in _NOT_THIS_ERA
         return error.status in (400, 404, 405, 406)

@@ -18,38 +18,39 @@ _OTHER_HOST: Final = frozenset({62, 64})
 
 
 def connect_error(
-    error: Exception, peer: str, *, tls: bool, certified: str = "its host", unresolved: bool = False
+    error: Exception, peer: str, *, tls: bool, certificate_host: str = "its host", from_resolver: bool = False
 ) -> ConnectFailed:
-    """The failure to connect to `peer`, such as `example.com:443`. The message contains no other address.
+    """Make the exception for a failure to connect to `peer`, such as `example.com:443`. Its message has no other
+    address.
 
-    `tls`: whether the connection was to use TLS. `certified`: the host that the certificate has to be valid for.
-    `unresolved`: whether `error` is that of a resolver; a `socket.gaierror` always is.
+    `tls`: whether the connection was to use TLS. `certificate_host`: the host name that the certificate must be valid
+    for. `from_resolver`: whether `error` is that of a resolver; a `socket.gaierror` always is.
     """
-    if isinstance(error, socket.gaierror) or unresolved:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        return ConnectFailed(f"the host name of {peer} cannot be resolved ({why})", reason="UnknownHost")
+    if isinstance(error, socket.gaierror) or from_resolver:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return ConnectFailed(f"the host name of {peer} cannot be resolved ({reason})", reason="UnknownHost")
     if isinstance(error, ConnectionRefusedError):
         return ConnectFailed(f"{peer} refused the connection", reason="ConnectionRefused")
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         message = f"{peer} does not speak TLS: use http:// instead of https://"
         return ConnectFailed(message, reason="InvalidURL")  # advice about certificates would lead away
     if isinstance(error, ssl.SSLError):
-        return ConnectFailed(f"TLS with {peer} failed ({_tls_text(error, certified)})", reason="TLSFailed")
+        return ConnectFailed(f"TLS with {peer} failed ({_tls_text(error, certificate_host)})", reason="TLSFailed")
     if tls and isinstance(error, ConnectionError):
         return ConnectFailed(f"TLS with {peer} failed ({_system_text(error)})", reason="TLSFailed")
     return ConnectFailed(f"{peer} cannot be reached ({_system_text(error)})")
 
 
-def _tls_text(error: ssl.SSLError, certified: str) -> str:
+def _tls_text(error: ssl.SSLError, certificate_host: str) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return str(error)
     if error.verify_code in _OTHER_HOST:
-        return f"the certificate is not valid for {certified}"
+        return f"the certificate is not valid for {certificate_host}"
     return f"certificate verify failed: {error.verify_message}"
 
 
 def _system_text(error: Exception) -> str:
-    """The cause by the number of the error, as its text may contain an address."""
+    """Describe the cause by the error's number, as the error's text may contain an address."""
     number = error.errno if isinstance(error, OSError) else None
     if number:
         return os.strerror(number)

@@ -20,7 +20,7 @@ import httptools
 from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
-from fairlead_mcp.http.answer import WANTED, Answer, Cursor
+from fairlead_mcp.http.answer import ANSWER_HEADERS, Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, keep_alive_seconds
 from fairlead_mcp.sse import EventParser, only_answer
@@ -45,8 +45,8 @@ _CODING: Final = b"transfer-encoding"
 _CONTENT_CODING: Final = b"content-encoding"
 _KEEP_ALIVE: Final = b"keep-alive"
 _CHALLENGE: Final = b"www-authenticate"
-_SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
-_LENGTHS: Final = frozenset(len(name) for name in WANTED)
+_SPELLINGS: Final = {name: name for name in ANSWER_HEADERS} | {name.title(): name for name in ANSWER_HEADERS}
+_LENGTHS: Final = frozenset(len(name) for name in ANSWER_HEADERS)
 
 
 def add_piece(pieces: Pieces, data: bytes) -> None:
@@ -65,9 +65,9 @@ def join_pieces(pieces: Pieces) -> bytes:
     """Return the whole body and clear the pieces, which an idle connection would keep until its next answer."""
     if len(pieces) == 1:
         return bytes(pieces[0])
-    whole = b"".join(pieces)
+    is_first_piece = b"".join(pieces)
     pieces.clear()
-    return whole
+    return is_first_piece
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -112,13 +112,13 @@ class Connection(asyncio.Protocol):
         "_head_done",
         "_header_count",
         "_known_head",
+        "_overhead_bytes",
         "_owner",
         "_parser",
         "_pause_count",
         "_received",
         "_reusable",
         "_size",
-        "_slack",
         "_status",
         "_transport",
         "_until_eof",
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         self._complete = False
         self._reusable = False
         self._received = False
-        self._slack = 0
+        self._overhead_bytes = 0
         """Bytes of the current answer outside of its body, less `CHUNK_BYTES` per chunk."""
         self._drained = 0
         self._known_head: KnownHead | None = None
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         self.call = call
         call.connection = self
         self._complete = self._received = False
-        self._slack = 0
+        self._overhead_bytes = 0
         self.deadline = call.deadline
         self.sent_at = now
         self._transport.write(call.data)
@@ -238,8 +238,8 @@ class Connection(asyncio.Protocol):
         if call is None and not self.draining:
             self.close()
             return
-        whole = not self._received
-        if whole and self._known_head is not None and call is not None:
+        is_first_piece = not self._received
+        if is_first_piece and self._known_head is not None and call is not None:
             start = self._known_head.body_start(data)
             if start and len(data) - start <= call.max_bytes:
                 answer, start = (data, start) if self._events is None else (only_answer(data[start:]), 0)
@@ -248,20 +248,20 @@ class Connection(asyncio.Protocol):
                     return
         self._received = True
         self._known_head = None
-        self._slack += len(data)
+        self._overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._refuse(error)
             return
         if self._complete:
-            if whole and self._reusable and self._status == 200:
+            if is_first_piece and self._reusable and self._status == 200:
                 head = KnownHead.of(data, _HEADS)
                 self._known_head = None if head is None else _HEADS.share(head)
             self._finish()
-        elif self._slack < 0:
-            self._slack = 0
-        elif self._slack > MAX_HEAD_BYTES:
+        elif self._overhead_bytes < 0:
+            self._overhead_bytes = 0
+        elif self._overhead_bytes > MAX_HEAD_BYTES:
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -281,8 +281,8 @@ class Connection(asyncio.Protocol):
             now = self._owner.clock()
             call.take_answer(self._answer(self._join_body(), self.sent_at, now, reused=self.served > 0))
             return
-        where = "in the middle of its answer" if self._received else "without an answer"
-        message = f"the server closed the connection {where}"
+        moment = "in the middle of its answer" if self._received else "without an answer"
+        message = f"the server closed the connection {moment}"
         error = ConnectionLost(message, sent=True, reused=self.served > 0, received=self._received)
         error.__cause__ = exc
         call.take_error(error)
@@ -300,14 +300,14 @@ class Connection(asyncio.Protocol):
             raise TooLarge(f"the answer has more than {MAX_HEADERS} headers", reason="HeadersTooLarge")
         if self._head_done:
             return  # a trailer
-        wanted = _SPELLINGS.get(name)
-        if wanted is None and len(name) in _LENGTHS:
-            wanted = _SPELLINGS.get(name.lower())
-        if wanted is None:
+        stored_name = _SPELLINGS.get(name)
+        if stored_name is None and len(name) in _LENGTHS:
+            stored_name = _SPELLINGS.get(name.lower())
+        if stored_name is None:
             return
-        if wanted == _CHALLENGE and wanted in self._fields:
-            value = b"%b, %b" % (self._fields[wanted], value)  # each line may have a challenge (RFC 9110, 11.6.1)
-        self._fields[wanted] = value
+        if stored_name == _CHALLENGE and stored_name in self._fields:
+            value = b"%b, %b" % (self._fields[stored_name], value)  # each line may have a challenge (RFC 9110, 11.6.1)
+        self._fields[stored_name] = value
 
     def on_headers_complete(self) -> None:
         status = self._status = self._parser.get_status_code()
@@ -334,7 +334,7 @@ class Connection(asyncio.Protocol):
             call.on_open(self)
 
     def on_body(self, data: bytes) -> None:
-        self._slack -= len(data) + CHUNK_BYTES
+        self._overhead_bytes -= len(data) + CHUNK_BYTES
         if self._events is not None:
             self._on_stream(self._events, data)
             return
@@ -353,7 +353,7 @@ class Connection(asyncio.Protocol):
         if _KEEP_ALIVE in self._fields:
             self.keep_alive = keep_alive_seconds(self._fields[_KEEP_ALIVE])
 
-    # Inside
+        # Internal
 
     def _begin(self) -> None:
         self._status = 0

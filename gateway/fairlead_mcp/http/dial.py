@@ -36,7 +36,7 @@ NameOf: TypeAlias = Callable[[str], Awaitable[str]]
 RESOLVER_SECONDS: Final = 1.0
 """Limit in seconds for the resolver, if addresses of the name are cached."""
 FRESH_SECONDS: Final = 1.0
-"""Seconds for which `CachedNames.recent` takes an answer again. Every open stream looks its server's pods up
+"""Seconds for which `CachedNames.recent` reuses an answer. Every open stream looks its server's pods up
 (`fairlead_mcp.http.peers`), so that a thousand streams to one server would ask the name server 200 times a second.
 """
 CACHE_SECONDS: Final = 300.0
@@ -84,8 +84,8 @@ class Lookups:
         self._running: dict[tuple[str, int], Future[AddressInfo]] = {}
 
     async def __call__(self, host: str, port: int) -> AddressInfo:
-        """Answer of `socket.getaddrinfo`. Raises socket.gaierror, OSError if no thread can be started, or UnicodeError
-        for a host that cannot be a name.
+        """Return the answer of `socket.getaddrinfo`. Raises socket.gaierror, OSError if no thread can be started, or
+        UnicodeError for a host that cannot be a name.
         """
         with contextlib.suppress(socket.gaierror):  # raised for a name
             return self._lookup(host, port, socket.AI_NUMERICHOST)  # an address needs no lookup and no thread
@@ -132,19 +132,19 @@ class Lookups:
                 host, port, answer = self._queue.popleft()
             try:
                 addresses = self._lookup(host, port, 0)
-            except Exception as error:  # noqa: BLE001 - raised by who waits for the answer
+            except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
                 answer.set_exception(error)
             else:
                 answer.set_result(addresses)
 
 
-def _settle(answer: asyncio.Future[AddressInfo], done: Future[AddressInfo]) -> None:
-    if answer.done():  # nobody waits any more
+def _settle(waiter: asyncio.Future[AddressInfo], lookup: Future[AddressInfo]) -> None:
+    if waiter.done():  # nobody waits any more
         return
-    if (error := done.exception()) is not None:
-        answer.set_exception(error)
+    if (error := lookup.exception()) is not None:
+        waiter.set_exception(error)
     else:
-        answer.set_result(done.result())
+        waiter.set_result(lookup.result())
 
 
 class Resolved(list[Address]):
@@ -187,7 +187,7 @@ class CachedNames:
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
         self._resolve = resolve
         self._clock = clock
-        self._remembered_addresses: dict[Address, tuple[float, list[Address]]] = {}
+        self._cached_addresses: dict[Address, tuple[float, list[Address]]] = {}
         self._unknown_since: dict[Address, float] = {}
         """Time of the first failure of each unknown name."""
 
@@ -210,27 +210,27 @@ class CachedNames:
 
     async def recent(self, host: str, port: int) -> list[Address]:
         """Resolve a name, by a look-up of the last second if there was one. Raises like `__call__`."""
-        remembered = self._remembered_addresses.get((host, port))
-        if remembered is not None and self._clock() - remembered[0] < FRESH_SECONDS:
-            return remembered[1]
+        cached_answer = self._cached_addresses.get((host, port))
+        if cached_answer is not None and self._clock() - cached_answer[0] < FRESH_SECONDS:
+            return cached_answer[1]
         return await self(host, port)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
-        remembered = self._remembered_addresses.get((host, port))
+        cached_answer = self._cached_addresses.get((host, port))
         try:
-            async with asyncio.timeout(None if remembered is None else RESOLVER_SECONDS):
+            async with asyncio.timeout(None if cached_answer is None else RESOLVER_SECONDS):
                 addresses = await self._resolve(host, port)
         except (socket.gaierror, TimeoutError) as error:
-            if remembered is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
+            if cached_answer is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
                 raise
-            return remembered[1]
-        self._remembered_addresses[host, port] = (self._clock(), addresses)
+            return cached_answer[1]
+        self._cached_addresses[host, port] = (self._clock(), addresses)
         return addresses
 
     def _forget(self) -> None:
         now = self._clock()
-        for key in [key for key, (at, _) in self._remembered_addresses.items() if now - at > CACHE_SECONDS]:
-            del self._remembered_addresses[key]
+        for key in [key for key, (at, _) in self._cached_addresses.items() if now - at > CACHE_SECONDS]:
+            del self._cached_addresses[key]
         for key in [key for key, at in self._unknown_since.items() if now - at > CACHE_SECONDS]:
             del self._unknown_since[key]
 
@@ -249,7 +249,7 @@ class Dialer:
     ) -> None:
         self._host = host
         self._port = port
-        self._where = authority(host, port)
+        self._peer_name = authority(host, port)
         self._ssl = ssl
         self._server_hostname = (server_hostname or host) if ssl is not None else None
         self._resolve = resolve
@@ -269,7 +269,7 @@ class Dialer:
             except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
                 failure = error
         if failure is None:
-            raise ConnectFailed(f"{self._where} cannot be reached (the name has no address)")
+            raise ConnectFailed(f"{self._peer_name} cannot be reached (the name has no address)")
         raise self._explain(failure) from failure
 
     async def _addresses(self) -> list[Address]:
@@ -280,13 +280,13 @@ class Dialer:
             message = f"the host name {self._host} was not resolved within {self._timeout:g} s"
             raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or error
-            message = f"the host name {self._host} cannot be resolved ({why})"
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            message = f"the host name {self._host} cannot be resolved ({reason})"
             raise ConnectFailed(message, reason="UnknownHost") from error
 
     def _explain(self, error: Exception) -> ConnectFailed:
         if isinstance(error, TimeoutError):
-            message = f"{self._where} accepted no connection within {self._timeout:g} s"
+            message = f"{self._peer_name} accepted no connection within {self._timeout:g} s"
             return ConnectFailed(message, reason="ConnectTimeout")
-        certified = self._server_hostname or self._host
-        return connect_error(error, self._where, tls=self._ssl is not None, certified=certified)
+        certificate_host = self._server_hostname or self._host
+        return connect_error(error, self._peer_name, tls=self._ssl is not None, certificate_host=certificate_host)

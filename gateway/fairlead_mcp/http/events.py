@@ -24,7 +24,7 @@ from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.channel import ADDRESSES
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
 from fairlead_mcp.http.peers import CHECK_SECONDS, PeerCheck
-from fairlead_mcp.http.pool import NEVER, Awaited, Pool
+from fairlead_mcp.http.pool import NEVER, AwaitedCall, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
 from fairlead_mcp.stdio import MAX_LINE
@@ -34,7 +34,7 @@ OPEN_SECONDS: Final = 10.0
 POST_SECONDS: Final = 30.0
 MAX_POSTS: Final = 1024
 MAX_EVENTS_BEFORE: Final = 64
-"""Events that may precede the one with the address."""
+"""Most events that may precede the event `endpoint`."""
 CONNECTIONS: Final = 16
 """Connections for posting, in addition to the stream's own."""
 
@@ -65,7 +65,7 @@ class EventsOpener(StreamOpener):
         self._ssl = (ssl or tls.create_default_context()) if self.target.tls else None
         self._resolve = resolve or resolve_by_dns
         self._resolve_recent = resolve_recent or self._resolve
-        # the names of other hosts may lead to another address each time, without an end of the one before
+        # a host outside of the cluster may resolve to another address each time, although the first one still serves
         seconds = check_seconds if service_namespace(self.target.host.lower()) else NEVER
         self._peers = PeerCheck(self.target.host, self.target.port, self._resolve_recent, seconds)
 
@@ -87,21 +87,22 @@ class EventsOpener(StreamOpener):
 
     def post_target(self, endpoint: str) -> Target:
         """Return the target for requests, from the address in the `endpoint` event. Raises NotMcp."""
-        named = self.target.at_own_origin(endpoint)
-        if named is None:
-            shown = jsonrpc.excerpt(endpoint.encode())
-            raise NotMcp(f"the server's endpoint event names an address of another origin ({shown})")
-        ours = urlsplit(self.url)
+        post_url = self.target.at_own_origin(endpoint)
+        if post_url is None:
+            excerpt = jsonrpc.excerpt(endpoint.encode())
+            raise NotMcp(f"the server's endpoint event names an address of another origin ({excerpt})")
+        stream_url = urlsplit(self.url)
         try:
             return Target.from_url(
-                named._replace(scheme=ours.scheme, netloc=ours.netloc, fragment="").geturl(), self.host_header
+                post_url._replace(scheme=stream_url.scheme, netloc=stream_url.netloc, fragment="").geturl(),
+                self.host_header,
             )
         except InvalidTarget as error:
             raise NotMcp(f"the address in the server's endpoint event is invalid: {error}") from error
 
     def redirect(self, answer: Answer) -> EventsOpener | None:
         """Return an opener for a redirect that only adds or removes a trailing slash; None for other answers."""
-        target = self.target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
+        target = self.target.slash_redirect(answer.status, answer.headers.get(b"location", b""))
         if target is None:
             return None
         url = urlsplit(self.url)._replace(path=target.path.decode().partition("?")[0]).geturl()
@@ -145,14 +146,14 @@ class EventStream:
         self._post_pool = opener.post_pool(self._get_peer)
         self._endpoint: asyncio.Future[Target] = asyncio.get_running_loop().create_future()
         self._post_head = b""
-        self._post_moved = False
-        self._before = 0
-        """Events so far before the one with the address."""
+        self._has_redirected_posts = False
+        self._early = 0
+        """Number of events before the event `endpoint`."""
         self._stream: asyncio.Task[None] | None = None
         self._posts = TaskSet()
-        self._note: asyncio.Task[None] | None = None
+        self._last_notification: asyncio.Task[None] | None = None
         """Task that posts the last notification."""
-        self._over = False
+        self._is_over = False
 
     async def begin(self) -> None:
         """Open the stream and wait for the address to post to. Raises McpError."""
@@ -168,16 +169,16 @@ class EventStream:
 
         Raises PoolFull.
         """
-        if self._over:
+        if self._is_over:
             return
         if len(self._posts) >= MAX_POSTS:
             raise PoolFull(f"{MAX_POSTS} messages to the server are being posted already")
-        task = self._posts.start(self._post(line, self._note), f"post {self._pool.host}")
+        task = self._posts.start(self._post(line, self._last_notification), f"post {self._pool.host}")
         if jsonrpc.decode_message(line).id is UNSET:
-            self._note = task
+            self._last_notification = task
 
     async def aclose(self) -> None:
-        self._over = True
+        self._is_over = True
         tasks = [*self._posts, *([self._stream] if self._stream is not None else [])]
         for task in tasks:
             task.cancel()
@@ -198,10 +199,10 @@ class EventStream:
     async def _listen(self) -> None:
         try:
             answer = await self._pool.run(_EventCall(self._opener.head, self._on_event, self._on_open))
-            moved = self._opener.redirect(answer)
-            if moved is not None:
-                self._opener = moved
-                answer = await self._pool.run(_EventCall(moved.head, self._on_event, self._on_open))
+            new_opener = self._opener.redirect(answer)
+            if new_opener is not None:
+                self._opener = new_opener
+                answer = await self._pool.run(_EventCall(new_opener.head, self._on_event, self._on_open))
             error = self._end_error(answer)
         except McpError as caught:
             error = caught
@@ -214,19 +215,19 @@ class EventStream:
             return False
         # some servers omit the event's name, so that it counts as `message`
         if name == b"endpoint" or (name == b"message" and data.startswith(ADDRESSES)):
-            self._name_address(data)
+            self._set_endpoint(data)
             return False
-        self._before += 1
-        if self._before >= MAX_EVENTS_BEFORE:
+        self._early += 1
+        if self._early >= MAX_EVENTS_BEFORE:
             self._endpoint.set_exception(
                 NotMcp(
-                    f"none of the server's first {self._before} events is an endpoint event with the address to post to"
+                    f"none of the server's first {self._early} events is an endpoint event with the address to post to"
                 )
             )
             return True
         return False
 
-    def _name_address(self, data: bytes) -> None:
+    def _set_endpoint(self, data: bytes) -> None:
         try:
             target = self._opener.post_target(data.decode("utf-8", "replace").strip())
             self._post_head = target.head(headers=self._opener.headers)
@@ -243,21 +244,21 @@ class EventStream:
             return error
         except McpError:
             pass
-        kind = answer.content_type.decode("latin-1") or "nothing"
-        return NotMcp(f"the server answered with {kind} instead of an event stream", status=answer.status)
+        content_type = answer.content_type.decode("latin-1") or "nothing"
+        return NotMcp(f"the server answered with {content_type} instead of an event stream", status=answer.status)
 
     def _end(self, error: McpError) -> None:
         if not self._endpoint.done():
             self._endpoint.set_exception(error)
-        elif not self._over:
-            self._over = True
+        elif not self._is_over:
+            self._is_over = True
             self._connection.on_end(error)
 
     # Posts
 
-    async def _post(self, line: bytes, after: asyncio.Task[None] | None) -> None:
-        if after is not None and not after.done():
-            await asyncio.wait([after])
+    async def _post(self, line: bytes, previous_notification: asyncio.Task[None] | None) -> None:
+        if previous_notification is not None and not previous_notification.done():
+            await asyncio.wait([previous_notification])
         deadline = self._post_pool.clock() + POST_SECONDS
         try:
             head = self._post_head
@@ -276,21 +277,21 @@ class EventStream:
 
     def _post_redirected(self, answer: Answer) -> bool:
         """Whether an answer redirects by a trailing slash only. Later messages are posted to the new address."""
-        target = self._endpoint.result().by_a_slash(answer.status, answer.headers.get(b"location", b""))
-        if target is not None and not self._post_moved:
-            self._post_moved = True
+        target = self._endpoint.result().slash_redirect(answer.status, answer.headers.get(b"location", b""))
+        if target is not None and not self._has_redirected_posts:
+            self._has_redirected_posts = True
             self._post_head = target.head(headers=self._opener.headers)
         return target is not None
 
     def _refuse(self, line: bytes, error: McpError) -> None:
-        if not self._over:
+        if not self._is_over:
             try:
                 self._connection.on_refused(line, error)
             except jsonrpc.UNREADABLE:
                 return
 
 
-class _EventCall(Awaited):
+class _EventCall(AwaitedCall):
     """Request for an endless event stream, whose callback also gets the names of events."""
 
     __slots__ = ("_on_named_event",)

@@ -14,16 +14,18 @@ from typing import Any, Final
 MAX_BYTES: Final = 8 << 10
 """Limit for the length of a cached head."""
 _END: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
-_NEVER: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|upgrade|expect|trailer)[ \t]*:", re.IGNORECASE)
+_LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
+_FRAMING_HEADER: Final = re.compile(
+    rb"\r\n(?:transfer-encoding|connection|upgrade|expect|trailer)[ \t]*:", re.IGNORECASE
+)
 """Matches headers that change how a message is framed or its connection is used; a head with one is not cached."""
-_LENGTH_NAME: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)
+_LENGTH_HEADER: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)
 MAX_KEEP_ALIVE: Final = 60.0
 """Longest time in seconds for which an idle connection is kept, whatever the server's `Keep-Alive` is."""
-_NAMED: Final = re.compile(rb"\r\nmcp-name:[ \t]*([!-~]{1,256})(?=\r\n)", re.IGNORECASE)
-_NAMED_NAME: Final = re.compile(rb"\r\nmcp-name", re.IGNORECASE)
+_NAME_LINE: Final = re.compile(rb"\r\nmcp-name:[ \t]*([!-~]{1,256})(?=\r\n)", re.IGNORECASE)
+_NAME_HEADER: Final = re.compile(rb"\r\nmcp-name", re.IGNORECASE)
 _VISIBLE: Final = re.compile(rb"[!-~]{1,256}")
-_MOST: Final = 257
+_NAME_LIMIT: Final = 257
 _DIGITS: Final = 7
 ENTRY_BYTES: Final = 300
 """Approximate overhead of an entry in bytes."""
@@ -39,11 +41,11 @@ def length_value(length: int) -> bytes:
 class CacheBudget:
     """Shared limit of several caches: beyond `entries` or `size` bytes, the oldest entry of all is dropped."""
 
-    __slots__ = ("_entries", "_heads", "_most_bytes", "_most_entries", "size")
+    __slots__ = ("_entries", "_heads", "_max_bytes", "_max_entries", "size")
 
     def __init__(self, entries: int, size: int) -> None:
-        self._most_entries = entries
-        self._most_bytes = size
+        self._max_entries = entries
+        self._max_bytes = size
         self._entries: deque[tuple[dict[Any, Any], Any, int]] = deque()
         self._heads: dict[tuple[bytes, bytes], KnownHead] = {}
         self.size = 0
@@ -58,16 +60,16 @@ class CacheBudget:
         size += ENTRY_BYTES
         self._entries.append((table, key, size))
         self.size += size
-        while self.size > self._most_bytes or len(self._entries) > self._most_entries:
+        while self.size > self._max_bytes or len(self._entries) > self._max_entries:
             oldest = self._entries.popleft()
             oldest[0].pop(oldest[1], None)
             self.size -= oldest[2]
 
     def share(self, head: KnownHead) -> KnownHead:
         """Return an equal head from the cache, or else add this one."""
-        before = self._heads.get(head.parts)
-        if before is not None:
-            return before
+        equal_head = self._heads.get(head.parts)
+        if equal_head is not None:
+            return equal_head
         self.keep(self._heads, head.parts, head, head.size)
         return head
 
@@ -75,50 +77,50 @@ class CacheBudget:
 class KnownHead:
     """Parsed head, without the value of its Content-Length."""
 
-    __slots__ = ("_memory", "_of_size", "parts", "size")
+    __slots__ = ("_budget", "_by_size", "parts", "size")
 
-    def __init__(self, before: bytes, after: bytes, memory: CacheBudget) -> None:
+    def __init__(self, before: bytes, after: bytes, budget: CacheBudget) -> None:
         self.parts = (before, after)
         """Bytes before the value of Content-Length, and after it."""
         self.size = len(before) + len(after)
-        self._memory = memory
-        self._of_size: dict[int, bytes] = {}
+        self._budget = budget
+        self._by_size: dict[int, bytes] = {}
 
     @classmethod
-    def of(cls, message: bytes, memory: CacheBudget) -> KnownHead | None:
+    def of(cls, message: bytes, budget: CacheBudget) -> KnownHead | None:
         """Make the head of a message that the parser has accepted as exactly one message.
 
-        None if the head has other framing headers than one Content-Length, or the body has another length.
+        None if the head has framing headers besides one Content-Length, or if the body has another length.
         """
         end = message.find(_END, 0, MAX_BYTES) + len(_END)
         if end < len(_END):
             return None
         head = message[:end]
-        length = _LENGTH.search(head)
-        if length is None or len(_LENGTH_NAME.findall(head)) != 1 or _NEVER.search(head):
+        length = _LENGTH_LINE.search(head)
+        if length is None or len(_LENGTH_HEADER.findall(head)) != 1 or _FRAMING_HEADER.search(head):
             return None
         if int(length[1]) != len(message) - end:
             return None
-        return cls(head[: length.start(1)], head[length.end(1) :], memory)
+        return cls(head[: length.start(1)], head[length.end(1) :], budget)
 
     def body_start(self, message: bytes) -> int:
         """Return the offset of the body if `message` is exactly one message with this head; else 0."""
         size = len(message)
-        head = self._of_size.get(size)
+        head = self._by_size.get(size)
         if head is None:
             before, after = self.parts
             head = _with_length(before, size - self.size, after)
-            self._memory.keep(self._of_size, size, head, len(head))
+            self._budget.keep(self._by_size, size, head, len(head))
         return len(head) if message.startswith(head) else 0
 
 
 class NamedHead:
     """Parsed head of a request, without the values of Content-Length and `Mcp-Name`, which change with the tool."""
 
-    __slots__ = ("_first", "_last", "_length_first", "_line", "_memory", "_middle", "_of_size")
+    __slots__ = ("_budget", "_by_size", "_first", "_last", "_length_first", "_line", "_middle")
 
     def __init__(
-        self, first: bytes, middle: bytes, last: bytes, line: bytes, memory: CacheBudget, *, length_first: bool
+        self, first: bytes, middle: bytes, last: bytes, line: bytes, budget: CacheBudget, *, length_first: bool
     ) -> None:
         self._first = first
         self._middle = middle
@@ -126,16 +128,16 @@ class NamedHead:
         self._line = line
         """Line up to the value of `Mcp-Name`."""
         self._length_first = length_first
-        self._memory = memory
-        self._of_size: dict[int, bytes] = {}
+        self._budget = budget
+        self._by_size: dict[int, bytes] = {}
         """The part of the head that has the Content-Length, by the size of the message without the name."""
 
     @classmethod
-    def of(cls, message: bytes, memory: CacheBudget) -> NamedHead | None:
+    def of(cls, message: bytes, budget: CacheBudget) -> NamedHead | None:
         """Make the head of a message that `KnownHead.of` accepts; None unless it has exactly one visible `Mcp-Name`."""
         head = message[: message.find(_END, 0, MAX_BYTES) + len(_END)]
-        length, name = _LENGTH.search(head), _NAMED.search(head)
-        if length is None or name is None or len(_NAMED_NAME.findall(head)) != 1:
+        length, name = _LENGTH_LINE.search(head), _NAME_LINE.search(head)
+        if length is None or name is None or len(_NAME_HEADER.findall(head)) != 1:
             return None
         first, other = sorted((length.span(1), name.span(1)))
         return cls(
@@ -143,39 +145,41 @@ class NamedHead:
             head[first[1] : other[0]],
             head[other[1] :],
             head[name.start() : name.start(1)],
-            memory,
+            budget,
             length_first=length.start() < name.start(),
         )
 
     def read(self, message: bytes, names: dict[bytes, Any]) -> tuple[int, bytes] | None:
         """Return the offset of the body and the name if `message` is exactly one message with this head; else None.
 
-        `names` has names that are valid, which saves a check.
+        `names` has valid names, which are not checked again.
         """
-        before = self._first
-        at = message.find(self._line, 0, MAX_BYTES) + len(self._line) if self._length_first else len(before)
-        end = message.find(b"\r", at, at + _MOST)
+        first_part = self._first
+        at = message.find(self._line, 0, MAX_BYTES) + len(self._line) if self._length_first else len(first_part)
+        end = message.find(b"\r", at, at + _NAME_LIMIT)
         if end < 0:
             return None
         size = len(message) - (end - at)
-        after = self._of_size.get(size)
-        if after is None:
-            after = self._expect(size)
+        second_part = self._by_size.get(size)
+        if second_part is None:
+            second_part = self._make_part(size)
         if self._length_first:
-            before, after = after, self._last
-        if len(before) != at or not after or not message.startswith(before) or not message.startswith(after, end):
+            first_part, second_part = second_part, self._last
+        if len(first_part) != at or not second_part:
+            return None
+        if not message.startswith(first_part) or not message.startswith(second_part, end):
             return None
         name = message[at:end]
-        return (end + len(after), name) if name in names or _VISIBLE.fullmatch(name) else None
+        return (end + len(second_part), name) if name in names or _VISIBLE.fullmatch(name) else None
 
-    def _expect(self, size: int) -> bytes:
-        """Make an entry of `_of_size`; empty if no message of that size can have this head."""
+    def _make_part(self, size: int) -> bytes:
+        """Make an entry of `_by_size`; empty if no message of that size can have this head."""
         rest = size - len(self._first) - len(self._middle) - len(self._last)
         if self._length_first:
             part = _with_length(self._first, rest, self._middle)
         else:
             part = _with_length(self._middle, rest, self._last)
-        self._memory.keep(self._of_size, size, part, len(part))
+        self._budget.keep(self._by_size, size, part, len(part))
         return part
 
 

@@ -28,12 +28,12 @@ class OlderChannel:
         self._http = channel
         self._events = events
         self._clock = clock
-        self._older: LineChannel | None = None
+        self._sse_channel: LineChannel | None = None
         self._connecting = asyncio.Lock()
 
     @property
     def negotiated(self) -> Negotiated | None:
-        return self._http.negotiated if self._older is None else self._older.negotiated
+        return self._http.negotiated if self._sse_channel is None else self._sse_channel.negotiated
 
     @property
     def redirected(self) -> bool:
@@ -43,12 +43,12 @@ class OlderChannel:
     @property
     def speaks_sse(self) -> bool:
         """Whether the server speaks HTTP+SSE."""
-        return self._older is not None
+        return self._sse_channel is not None
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about workarounds that the transport applies to reach the server."""
-        if self._older is None:
+        if self._sse_channel is None:
             return self._http.remarks
         return ('the server speaks HTTP+SSE of 2024-11-05: set "type": "sse" to save a failed attempt at each start',)
 
@@ -57,34 +57,34 @@ class OlderChannel:
         server's answer to `initialize`.
         """
         async with self._connecting:
-            if self._older is not None:
-                return await self._older.connect(deadline)
+            if self._sse_channel is not None:
+                return await self._sse_channel.connect(deadline)
             try:
                 return await self._http.connect(deadline)
-            except HttpRefused as refused:
-                if refused.status not in REFUSED:
+            except HttpRefused as refusal:
+                if refusal.status not in REFUSED:
                     raise
-                self._older = await self._over_events(deadline, refused)
-                agreed = self._older.negotiated
-                assert agreed is not None
-                return agreed
+                self._sse_channel = await self._open_sse(deadline, refusal)
+                negotiated = self._sse_channel.negotiated
+                assert negotiated is not None
+                return negotiated
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = "") -> Raw:
         if self.negotiated is None:
             await self.connect(deadline)
-        return await (self._older or self._http).request(method, params, deadline=deadline, declares=declares)
+        return await (self._sse_channel or self._http).request(method, params, deadline=deadline, extension=extension)
 
     async def listen(self, deadline: float) -> None:
         if self.negotiated is None:
             await self.connect(deadline)
-        await (self._older or self._http).listen(deadline)
+        await (self._sse_channel or self._http).listen(deadline)
 
     async def aclose(self) -> None:
         await self._http.aclose()
-        if self._older is not None:
-            await self._older.aclose()
+        if self._sse_channel is not None:
+            await self._sse_channel.aclose()
 
-    async def _over_events(self, deadline: float, refused: HttpRefused) -> LineChannel:
+    async def _open_sse(self, deadline: float, refusal: HttpRefused) -> LineChannel:
         channel = self._events()
         try:
             async with asyncio.timeout(min(deadline - self._clock(), ASK_SECONDS)):
@@ -92,7 +92,7 @@ class OlderChannel:
             return channel
         except (McpError, TimeoutError):
             await channel.aclose()
-            raise refused from None
+            raise refusal from None
         except BaseException:
             await channel.aclose()
             raise

@@ -1,4 +1,4 @@
-"""Checks whether the peer of an open stream, one pod of several or of a moment, is about to end."""
+"""Checks whether the peer of an open stream, which is one of the server's pods, is about to end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PeerCheck:
         self._resolve = resolve
 
     async def is_current(self, peer: Address | None) -> bool:
-        """Whether a peer is one of the server's pods; False once the name has addresses and none of them is the
+        """Whether a peer is one of the server's pods. False if the name has addresses and none of them is the
         peer's.
         """
         try:
@@ -38,7 +38,7 @@ class PeerCheck:
         return peer is None or not addresses or peer in addresses
 
     async def is_ending(self, peer: Address | None) -> bool:
-        """Whether a peer refuses connections, which a pod that is only not ready does not."""
+        """Whether a peer refuses connections. A pod that is only not ready accepts them."""
         if peer is None:
             return False
         try:

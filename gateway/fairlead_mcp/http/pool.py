@@ -43,10 +43,11 @@ KEEP_ALIVE_SECONDS: Final = 4.0
 """Idle limit of a connection: below the 5 s of uvicorn and Node, so that no request is sent while the server
 closes."""
 FLEETING_SECONDS: Final = 1.0
-"""Time after an answer in which a server that closes the idle connection does so too early; see ONCE_SECONDS."""
+"""A server that closes an idle connection within this time after an answer closes it too early; see SINGLE_USE_SECONDS.
+"""
 DROPS_IN_A_ROW: Final = 2
-"""Connections that a server has to close too early, without a reused one in between; see ONCE_SECONDS."""
-ONCE_SECONDS: Final = 600.0
+"""Number of connections closed too early, without a reused one in between, that starts SINGLE_USE_SECONDS."""
+SINGLE_USE_SECONDS: Final = 600.0
 """How long connections are used for one exchange only, after a server closed DROPS_IN_A_ROW idle connections in a row
 within FLEETING_SECONDS of an answer without `Connection: close`. Otherwise calls would be sent on closing
 connections."""
@@ -89,21 +90,21 @@ class Pool(Owner):
         self._sweep_at = NEVER
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self._quiet: asyncio.Event | None = None
+        self._all_ended: asyncio.Event | None = None
         """Set when the last exchange has ended, while `aclose` waits for it."""
         self._dialed = 0
         self._exchanges = 0
         self._answered_at = 0.0
         """Time of the last answer on a connection that is closed by now."""
         self._drops = 0
-        self._once_until = 0.0
+        self._single_use_until = 0.0
 
     def __repr__(self) -> str:
-        s = self.statistics()
-        closed = ", closed" if self._closed else ""
+        stats = self.statistics()
+        suffix = ", closed" if self._closed else ""
         return (
-            f"<Pool {authority(self.host, self.port)}: {s.busy} busy, {s.idle} idle, {s.dialing} dialing, "
-            f"{s.waiting} waiting{closed}>"
+            f"<Pool {authority(self.host, self.port)}: {stats.busy} busy, {stats.idle} idle, {stats.dialing} dialing, "
+            f"{stats.waiting} waiting{suffix}>"
         )
 
     def statistics(self) -> PoolStatistics:
@@ -135,8 +136,8 @@ class Pool(Owner):
 
     def outstanding_exchanges(self) -> list[Call]:
         """Return the exchanges in progress or waiting for a connection."""
-        sent = [connection.call for connection in self._connections if connection.call is not None]
-        return [*sent, *self._waiting]
+        running_calls = [connection.call for connection in self._connections if connection.call is not None]
+        return [*running_calls, *self._waiting]
 
     async def exchange(
         self,
@@ -153,9 +154,9 @@ class Pool(Owner):
         `deadline` is absolute; `max_bytes` limits a body or one event of a stream.
         Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, HeldUp, BadHttp.
         """
-        return await self.run(Awaited(data, deadline, max_bytes, on_event, on_open, counter))
+        return await self.run(AwaitedCall(data, deadline, max_bytes, on_event, on_open, counter))
 
-    async def run(self, call: Awaited) -> Answer:
+    async def run(self, call: AwaitedCall) -> Answer:
         """Like `exchange`, for a call object that the caller keeps."""
         self.submit(call)
         try:
@@ -212,8 +213,8 @@ class Pool(Owner):
         for connection in self._idle.copy():
             connection.close()
         if self._connections and grace > 0:
-            self._quiet = asyncio.Event()
-            await wait_until_set(self._quiet, grace)
+            self._all_ended = asyncio.Event()
+            await wait_until_set(self._all_ended, grace)
         for connection in self._connections.copy():
             connection.close(
                 ConnectionLost("the connections to the server were closed", sent=True, reused=connection.served > 0)
@@ -226,7 +227,7 @@ class Pool(Owner):
     def take_back(self, connection: Connection, now: float) -> None:
         if connection.served > 1:
             self._drops = 0
-        if self._closed or (now < self._once_until and connection.served):
+        if self._closed or (now < self._single_use_until and connection.served):
             connection.close()
         elif self._waiting:
             connection.start(self._waiting.popleft(), now)
@@ -244,7 +245,7 @@ class Pool(Owner):
         if now - connection.answered_at < FLEETING_SECONDS:
             self._drops += 1
             if self._drops >= DROPS_IN_A_ROW:
-                self._once_until = now + ONCE_SECONDS
+                self._single_use_until = now + SINGLE_USE_SECONDS
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -254,8 +255,8 @@ class Pool(Owner):
             self._idle.remove(connection)
         if not self._closed:
             self._dial_for_waiting()
-        elif self._quiet is not None and not self._connections:
-            self._quiet.set()
+        elif self._all_ended is not None and not self._connections:
+            self._all_ended.set()
 
     def watch(self, deadline: float) -> None:
         """Schedule a sweep at `deadline`, or SWEEP_SECONDS from now if that is later."""
@@ -267,7 +268,7 @@ class Pool(Owner):
         self._sweep_at = deadline
         self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
 
-    # Inside
+        # Internal
 
     def _queue(self, call: Call) -> None:
         if self._closed:
@@ -337,7 +338,7 @@ class Pool(Owner):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Awaited(Call):
+class AwaitedCall(Call):
     """Call whose outcome is the result of a future, for `Pool.run`."""
 
     __slots__ = ("future",)

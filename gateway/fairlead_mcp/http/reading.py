@@ -31,8 +31,8 @@ def read_answer(answer: Answer, ident: bytes) -> Raw:
         raise refusal(answer)
     body = answer.body
     if not body.strip():
-        what = "an event stream without an answer" if answer.streamed else "an empty answer"
-        raise _not_mcp(answer, f"the server sent {what} (status {status})", "EmptyAnswer")
+        description = "an event stream without an answer" if answer.streamed else "an empty answer"
+        raise _not_mcp(answer, f"the server sent {description} (status {status})", "EmptyAnswer")
     if looks_like_html(answer):
         raise _not_mcp(answer, f"the server sent HTML instead of MCP (status {status})", "HTMLInsteadOfMCP")
     response = jsonrpc.read_response(body)
@@ -97,8 +97,8 @@ def _refusal_sentence(answer: Answer) -> str:
         return "the server's URL leads back to this gateway, or the request passed too many gateways (508)"
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
-        where = f"redirects to {plain_address(location)}" if location else "redirects without a Location header"
-        return f"the server {where} ({status}); only a trailing slash may differ: set the url to that address"
+        redirect = f"redirects to {plain_address(location)}" if location else "redirects without a Location header"
+        return f"the server {redirect} ({status}); only a trailing slash may differ: set the url to that address"
     return f"the server answered with status {status}{_quote(answer)}"
 
 
@@ -108,8 +108,8 @@ def plain_address(location: str) -> str:
         parts = urlsplit(location)
     except ValueError:
         return "an invalid URL"
-    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    return jsonrpc.excerpt(plain.encode()) or "the same URL with another query"
+    public_url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return jsonrpc.excerpt(public_url.encode()) or "the same URL with another query"
 
 
 def _quote(answer: Answer) -> str:
@@ -130,5 +130,5 @@ def _not_mcp(answer: Answer, message: str, reason: str) -> NotMcp:
 
 
 def _wrong_id(answer: Answer, ident: Raw | msgspec.UnsetType) -> NotMcp:
-    shown = "no id" if ident is UNSET else f"the id {jsonrpc.excerpt(bytes(ident))}"
-    return _not_mcp(answer, f"the server's answer has {shown} instead of the id of the request", "WrongAnswerID")
+    id_text = "no id" if ident is UNSET else f"the id {jsonrpc.excerpt(bytes(ident))}"
+    return _not_mcp(answer, f"the server's answer has {id_text} instead of the id of the request", "WrongAnswerID")

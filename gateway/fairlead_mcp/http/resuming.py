@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from fairlead_mcp.errors import ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
 from fairlead_mcp.http.exchange import Counter
-from fairlead_mcp.http.pool import Awaited, Pool
+from fairlead_mcp.http.pool import AwaitedCall, Pool
 
 DEFAULT_RETRY: Final = 1.0
 """Seconds before an attempt to resume, if the stream did not say."""
 MIN_RETRY: Final = 0.02
 MAX_RETRY: Final = 30.0
 """Limits for the seconds between two attempts to resume."""
-MAX_FUTILE: Final = 5
+MAX_FUTILE_ATTEMPTS: Final = 5
 """Limit for consecutive attempts without a new event; the delay doubles after each."""
 
 
@@ -42,7 +42,7 @@ class BrokenStream(NamedTuple):
     get_head: bytes
     """Head of a GET in the same session, with Accept and without the empty line at its end."""
     cursor: Cursor
-    before: Answer | McpError
+    ending: Answer | McpError
     """How the stream ended."""
     authorize: Callable[[bool], Awaitable[bytes]] | None = None
     """Returns the `Authorization` header line of a GET if `get_head` has none; otherwise an empty line. Its argument
@@ -55,7 +55,7 @@ async def exchange_resumably(pool: Pool, data: bytes, get_head: bytes, reader: A
 
     `get_head` is the head of a GET in the same session, with Accept and without the empty line at its end.
     """
-    call = Awaited(data, *reader)
+    call = AwaitedCall(data, *reader)
     try:
         answer = await pool.run(call)
     except ConnectionLost as error:
@@ -78,40 +78,40 @@ async def resume_stream(
 
     `on_pause` is called before each attempt. Raises the errors of `stream.authorize`, too.
     """
-    get_head, cursor, before, authorize = stream
-    futile, refused = 0, False
-    while futile < MAX_FUTILE:
-        if not refused:
+    get_head, cursor, ending, authorize = stream
+    futile_attempts, is_refused = 0, False
+    while futile_attempts < MAX_FUTILE_ATTEMPTS:
+        if not is_refused:
             if on_pause is not None:
                 on_pause()
-            await _pause(pool, cursor, futile, reader.deadline)
-        authorization = b"" if authorize is None else await authorize(refused)
+            await _pause(pool, cursor, futile_attempts, reader.deadline)
+        authorization = b"" if authorize is None else await authorize(is_refused)
         lines = b"%b%bLast-Event-ID: %b\r\n\r\n" % (get_head, authorization, cursor.last_id)
-        call = Awaited(lines, *reader)
-        repeated, refused = refused, False
+        call = AwaitedCall(lines, *reader)
+        is_repetition, is_refused = is_refused, False
         try:
             answer = await pool.run(call)
         except ConnectionLost:
             pass
         else:
-            if answer.status == 401 and authorization and not repeated:
-                refused = True
+            if answer.status == 401 and authorization and not is_repetition:
+                is_refused = True
                 continue
             if answer.status != 200 or not answer.streamed:
                 break
             if answer.body:
                 return answer
-        reached = call.cursor or cursor
-        futile = futile + 1 if reached.last_id == cursor.last_id else 0
-        cursor = Cursor(reached.last_id, cursor.retry if reached.retry is None else reached.retry)
-    if isinstance(before, Answer):
-        return before
-    raise before
+        new_cursor = call.cursor or cursor
+        futile_attempts = futile_attempts + 1 if new_cursor.last_id == cursor.last_id else 0
+        cursor = Cursor(new_cursor.last_id, cursor.retry if new_cursor.retry is None else new_cursor.retry)
+    if isinstance(ending, Answer):
+        return ending
+    raise ending
 
 
-async def _pause(pool: Pool, cursor: Cursor, futile: int, deadline: float) -> None:
+async def _pause(pool: Pool, cursor: Cursor, futile_attempts: int, deadline: float) -> None:
     retry = DEFAULT_RETRY if cursor.retry is None else cursor.retry
-    delay = min(max(retry, MIN_RETRY) * 2**futile, MAX_RETRY)
+    delay = min(max(retry, MIN_RETRY) * 2**futile_attempts, MAX_RETRY)
     if pool.clock() + delay >= deadline:
         await asyncio.sleep(max(deadline - pool.clock(), 0))
         raise Timeout("the server ended its event stream and did not resume it in time", sent=True)

@@ -70,14 +70,14 @@ class Target(msgspec.Struct, frozen=True):
         if parts.username is not None or parts.password is not None:
             raise InvalidTarget("a URL must not carry credentials: use auth instead")
         secure = parts.scheme == "https"
-        default = 443 if secure else 80
+        default_port = 443 if secure else 80
         host = parts.hostname
-        shown = f"[{host}]" if ":" in host else host
-        authority = host_header or (shown if port in (None, default) else f"{shown}:{port}")
+        url_host = f"[{host}]" if ":" in host else host
+        authority = host_header or (url_host if port in (None, default_port) else f"{url_host}:{port}")
         path = quote(parts.path or "/", safe=_PATH)
         if parts.query:
             path += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
-        return cls(secure, host, port or default, path.encode(), checked_value("Host", authority))
+        return cls(secure, host, port or default_port, path.encode(), checked_value("Host", authority))
 
     def head(self, method: bytes = b"POST", headers: Mapping[str, str] | None = None) -> bytes:
         """Make a request head of lines that end in CRLF, without the empty line. It requests an uncompressed answer.
@@ -92,19 +92,19 @@ class Target(msgspec.Struct, frozen=True):
             lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
         return b"".join(lines)
 
-    def by_a_slash(self, status: int, location: bytes) -> Target | None:
+    def slash_redirect(self, status: int, location: bytes) -> Target | None:
         """Return the target of a redirect that only adds or removes a trailing slash; None for other answers.
 
         Only 307 and 308 preserve the method (RFC 9110 sections 15.4.8 and 15.4.9).
         """
         if status not in (307, 308):
             return None
-        named = self.at_own_origin(location.decode("latin-1"))
+        parts = self.at_own_origin(location.decode("latin-1"))
         path, _, query = self.path.decode().partition("?")
-        other = path[:-1] if path.endswith("/") else path + "/"
-        if named is None or not other or (quote(named.path, safe=_PATH), named.query) != (other, query):
+        other_path = path[:-1] if path.endswith("/") else path + "/"
+        if parts is None or not other_path or (quote(parts.path, safe=_PATH), parts.query) != (other_path, query):
             return None
-        return msgspec.structs.replace(self, path=(other + ("?" + query if query else "")).encode())
+        return msgspec.structs.replace(self, path=(other_path + ("?" + query if query else "")).encode())
 
     def at_own_origin(self, reference: str) -> SplitResult | None:
         """Resolve `reference` relative to this target; None if it is invalid or of another origin (RFC 6454 section 5).
@@ -112,19 +112,19 @@ class Target(msgspec.Struct, frozen=True):
         Both the origin of the URL and the origin with the Host header in place of the URL's host are this target's.
         """
         scheme = "https" if self.tls else "http"
-        for origin in (f"{scheme}://{named}" for named in (self._shown_authority, self.authority.decode("latin-1"))):
-            ours = urlsplit(origin)
+        for origin in (f"{scheme}://{name}" for name in (self._url_authority, self.authority.decode("latin-1"))):
+            own_parts = urlsplit(origin)
             try:
-                named = urlsplit(urljoin(f"{origin}{self.path.decode()}", reference))
-                same = _origin(named) == _origin(ours) and named.username is None and named.password is None
+                parts = urlsplit(urljoin(f"{origin}{self.path.decode()}", reference))
+                is_own = _origin(parts) == _origin(own_parts) and parts.username is None and parts.password is None
             except ValueError:
                 return None
-            if same:
-                return named
+            if is_own:
+                return parts
         return None
 
     @property
-    def _shown_authority(self) -> str:
+    def _url_authority(self) -> str:
         return authority(self.host, self.port)
 
 

@@ -151,9 +151,9 @@ class AssertionGrants(TokenGrants):
                     "the server names no authorization server in its metadata (RFC 9728): set resourceClient.issuer",
                     cause=DISCOVERY,
                 )
-            named = metadata.authorization_servers[0]
+            first_issuer = metadata.authorization_servers[0]
             ca_bundle = self._resource_client.ca_bundle
-            issuer = (await discover_issuer(self._access, named, ca_bundle, named_by_server=True)).issuer
+            issuer = (await discover_issuer(self._access, first_issuer, ca_bundle, named_by_server=True)).issuer
         resource = self._settings.resource or (metadata.resource if metadata is not None else self._access.server_url)
         client = self._make_client(issuer) if previous is None or previous.issuer != issuer else previous.client
         target = _RedemptionTarget(issuer, resource, self._access.monotonic() + DISCOVERY_SECONDS, client)

@@ -80,16 +80,16 @@ def read_code(answer: Mapping[str, str], *, state: str, issuer: str, sends_issue
     if not hmac.compare_digest(answer.get("state", "").encode(), state.encode()):
         message = "the answer does not belong to the sign-in that was started: sign in again"
         raise GrantFailed(message, cause=INVALID_REQUEST)
-    named = answer.get("iss")
-    if named is None and sends_issuer:
+    answer_issuer = answer.get("iss")
+    if answer_issuer is None and sends_issuer:
         raise GrantFailed(
             f"the answer does not name its issuer, as all answers of the authorization server {issuer} do: sign in "
             "again",
             cause=ISSUER_MISMATCH,
         )
-    if named is not None and named != issuer:
+    if answer_issuer is not None and answer_issuer != issuer:
         raise GrantFailed(
-            f"the answer comes from the authorization server {_excerpt(named)}, but the sign-in was started at "
+            f"the answer comes from the authorization server {_excerpt(answer_issuer)}, but the sign-in was started at "
             f"{issuer}, so the answer is not used; if both are the same, correct the server's issuer",
             cause=ISSUER_MISMATCH,
         )

@@ -61,7 +61,7 @@ class ClientRegistrations:
             if stored is not None and is_current(stored.grant, self._access.clock()) and await is_known(stored.grant):
                 return stored.grant
             registered = await self._register(metadata, redirect_uri, scopes, ca_bundle)
-            await self._make_room(key, redirect_uri)
+            await self._delete_excess(key, redirect_uri)
             with translate_store_errors():
                 if await self._store.write(key, registered, replaces) is not None:
                     return registered
@@ -91,7 +91,7 @@ class ClientRegistrations:
                 return None, None
         return stored, "" if stored is None else stored.version
 
-    async def _make_room(self, key: GrantKey, redirect_uri: str) -> None:
+    async def _delete_excess(self, key: GrantKey, redirect_uri: str) -> None:
         """Delete the oldest registrations beyond the limits, but not the registration of `key`. Raises GrantFailed."""
         with translate_store_errors():
             stored = await self._store.of_person(key.person)  # includes other records of the gateway itself

@@ -132,7 +132,7 @@ class ConsentFlow:
         challenge: Challenge | None = None,
         client_document_url: str = "",
         scopes: frozenset[str] = frozenset(),
-        optional: frozenset[str] = frozenset(),
+        optional_scopes: frozenset[str] = frozenset(),
         nonce: str = "",
         prompt: str | None = None,
         metadata: AuthorizationServerMetadata | None = None,
@@ -146,7 +146,7 @@ class ConsentFlow:
             client_document_url: https URL of a document that describes the gateway as a client, for authorization
                 servers that support such documents.
             scopes: Scopes to request in addition, such as those of an earlier consent.
-            optional: Scopes that are not requested if the authorization server lists its scopes without them.
+            optional_scopes: Scopes that are not requested if the authorization server lists its scopes without them.
             nonce: `nonce` of the ID token (OpenID Connect Core 1.0 section 3.1.2.1); empty: not sent.
             prompt: `prompt` (same section); empty: not sent; None: that of the settings.
             metadata: Metadata of the issuer, if it was discovered before.
@@ -158,7 +158,7 @@ class ConsentFlow:
             metadata = provider.metadata
             require_authorization_endpoint(metadata)
             supported = frozenset(metadata.scopes)
-            unsupported = optional - supported if supported else frozenset()
+            unsupported = optional_scopes - supported if supported else frozenset()
             all_scopes = self._requested_scopes(challenge, provider, scopes)
             requested = tuple(scope for scope in all_scopes if scope not in unsupported)
             client = await self._find_client(metadata, redirect_uri, client_document_url, requested)
@@ -193,8 +193,8 @@ class ConsentFlow:
 
         Raises GrantFailed, also if the settings have changed since the sign-in was started.
         """
-        grant, issued = await self.redeem(authorization, answer)
-        return grant, issued.access
+        grant, tokens = await self.redeem(authorization, answer)
+        return grant, tokens.access
 
     async def redeem(self, authorization: Authorization, answer: Mapping[str, str]) -> tuple[StoredGrant, IssuedToken]:
         """Like `finish`, but returns all tokens of the answer."""
@@ -214,12 +214,12 @@ class ConsentFlow:
         )
         try:
             async with _time_limit(f"the authorization server {grant.issuer}"):
-                issued = await self._clients.for_grant(grant).request(form)
+                tokens = await self._clients.for_grant(grant).request(form)
         except GrantFailed as error:
             if error.cause in (INVALID_CLIENT, UNAUTHORIZED_CLIENT) and not self._settings.client_id:
                 await self._registrations.forget(grant)
             raise
-        return renewed_grant(grant, issued, grant.granted_at), issued
+        return renewed_grant(grant, tokens, grant.granted_at), tokens
 
     async def renew(self, grant: StoredGrant) -> IssuedToken:
         """Obtain new tokens by the refresh token of a grant, which may be invalid afterwards. Raises GrantFailed."""
@@ -238,8 +238,8 @@ class ConsentFlow:
 
     async def _request_challenge(self) -> Challenge:
         """The MCP server's challenge to a request without token; empty if the server's metadata is not needed."""
-        needs_none = self._settings.token_url or not self._access.server_url
-        return Challenge() if needs_none else await discover_challenge(self._access)
+        is_unneeded = self._settings.token_url or not self._access.server_url
+        return Challenge() if is_unneeded else await discover_challenge(self._access)
 
     async def _find_provider(self, challenge: Challenge) -> _Provider:
         """The authorization server in the settings, or else the one that the MCP server names. Raises GrantFailed."""
@@ -308,8 +308,8 @@ class ConsentFlow:
         self, challenge: Challenge, provider: _Provider, additional: frozenset[str]
     ) -> tuple[str, ...]:
         """Scopes of the settings, or else of the challenge, or else of the server's metadata; then `additional`."""
-        of_server = provider.resource.scopes if provider.resource is not None else ()
-        scopes = [*(self._settings.scopes or challenge.scopes or of_server)]
+        server_scopes = provider.resource.scopes if provider.resource is not None else ()
+        scopes = [*(self._settings.scopes or challenge.scopes or server_scopes)]
         if challenge.lacks_scopes:
             scopes += challenge.scopes
         scopes += sorted(additional)

@@ -86,10 +86,10 @@ def client_settings(
     issuer = settings.issuer if settings.token_url else grant.issuer
     if settings.client_id:
         return msgspec.structs.replace(settings, issuer=issuer), credential
-    registered = msgspec.structs.replace(
+    registered_settings = msgspec.structs.replace(
         settings,
         issuer=issuer,
         client_id=grant.client_id,
         client_authentication=grant.client_authentication,
     )
-    return registered, Credential(client_secret=grant.client_secret)
+    return registered_settings, Credential(client_secret=grant.client_secret)

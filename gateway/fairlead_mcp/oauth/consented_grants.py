@@ -64,12 +64,12 @@ PAUSE_SECONDS: Final = 0.1
 STEADY_SECONDS: Final = 86_400.0
 """Time for which an authorization server that did not rotate a refresh token is assumed not to rotate it."""
 _ATTEMPTS: Final = 4
-"""Maximum number of renewals, each of which was made useless by a concurrent change of the grant."""
+"""Maximum number of renewals for one request; a concurrent change of the grant makes a renewal useless."""
 _SIGN_IN_CAUSES: Final = frozenset({ACCESS_DENIED, INTERACTION_REQUIRED, INVALID_REQUEST})
 """Causes for which the user has to sign in again although the grant may be valid. Error codes that are not in RFC 6749,
 such as GitHub's `bad_refresh_token`, count as INVALID_REQUEST.
 """
-_REGISTRATION_GONE: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
+_UNKNOWN_CLIENT_CAUSES: Final = frozenset({INVALID_CLIENT, UNAUTHORIZED_CLIENT})
 
 
 class ConsentedGrants(TokenGrants):
@@ -146,11 +146,11 @@ class ConsentedGrants(TokenGrants):
 
     async def _renew(self, key: GrantKey, request: GrantRequest) -> AccessToken:
         for _ in range(_ATTEMPTS):
-            claimed, client = await self._claim(key, request)
-            issued = await self._redeem(key, claimed, client)
-            if issued is not None and await self._save(key, claimed, issued, request):
-                self.note_consent(key.person, claimed.grant)
-                return issued.access
+            claimed_grant, client = await self._claim(key, request)
+            tokens = await self._redeem(key, claimed_grant, client)
+            if tokens is not None and await self._save(key, claimed_grant, tokens, request):
+                self.note_consent(key.person, claimed_grant.grant)
+                return tokens.access
         raise GrantFailed("the stored sign-in of the user keeps changing: try again", cause=GRANT_STORE)
 
     async def _claim(self, key: GrantKey, request: GrantRequest) -> tuple[VersionedGrant, IssuerClient]:
@@ -229,9 +229,9 @@ class ConsentedGrants(TokenGrants):
             problem = f"{self._access.server} requires more access than you granted ({' '.join(missing)[:200]})"
         return problem
 
-    async def _redeem(self, key: GrantKey, claimed: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
+    async def _redeem(self, key: GrantKey, claimed_grant: VersionedGrant, client: IssuerClient) -> IssuedToken | None:
         """Use the refresh token; None if the grant has changed in the meantime. Raises GrantFailed."""
-        grant = claimed.grant
+        grant = claimed_grant.grant
         form = TokenForm(
             refresh_parameters(grant.refresh_token, grant.resource),
             secrets=(grant.refresh_token,),
@@ -241,37 +241,39 @@ class ConsentedGrants(TokenGrants):
             return await client.request(form)
         except GrantFailed as error:
             if error.cause == INVALID_GRANT:
-                if not await self._delete(key, claimed.version):
+                if not await self._delete(key, claimed_grant.version):
                     return None
                 raise sign_in_required(str(error)) from error
             if grant.steady_until <= self._access.clock():
                 with contextlib.suppress(GrantFailed):
-                    await self._write(key, grant, claimed.version)
-            if error.cause in _REGISTRATION_GONE and not self._settings.client_id:
+                    await self._write(key, grant, claimed_grant.version)
+            if error.cause in _UNKNOWN_CLIENT_CAUSES and not self._settings.client_id:
                 await self._registrations.forget(grant)
             elif error.cause not in _SIGN_IN_CAUSES:
                 raise
             raise sign_in_required(str(error)) from error
 
-    async def _save(self, key: GrantKey, claimed: VersionedGrant, issued: IssuedToken, request: GrantRequest) -> bool:
+    async def _save(
+        self, key: GrantKey, claimed_grant: VersionedGrant, tokens: IssuedToken, request: GrantRequest
+    ) -> bool:
         """Store the new refresh token; False if the grant has changed in the meantime. Raises GrantFailed."""
         now = self._access.clock()
-        renewed = renewed_grant(claimed.grant, issued, now)
+        new_grant = renewed_grant(claimed_grant.grant, tokens, now)
         if request.for_call:
-            renewed = renewed.with_use(now)
-        if renewed == claimed.grant:
+            new_grant = new_grant.with_use(now)
+        if new_grant == claimed_grant.grant:
             current = await self._read(key)
-            return current is not None and current.version == claimed.version
+            return current is not None and current.version == claimed_grant.version
         try:
-            if await self._write(key, renewed, claimed.version) is not None:
+            if await self._write(key, new_grant, claimed_grant.version) is not None:
                 return True
             # if the user has ended the consent in the meantime, only the replaced refresh token was revoked
             current = await self._read(key)
-            if current is None or not current.grant.has_client_of(renewed):
-                await self._clients.revoke(renewed)
+            if current is None or not current.grant.has_client_of(new_grant):
+                await self._clients.revoke(new_grant)
             return False
         except GrantFailed:
-            self._unsaved.add(key, VersionedGrant(renewed, claimed.version))
+            self._unsaved.add(key, VersionedGrant(new_grant, claimed_grant.version))
             raise
 
     async def _read(self, key: GrantKey) -> VersionedGrant | None:
@@ -294,21 +296,21 @@ def sign_in_required(problem: str) -> GrantFailed:
     return GrantFailed(text, cause=SIGN_IN_REQUIRED)
 
 
-def renewed_grant(grant: StoredGrant, issued: IssuedToken, now: float) -> StoredGrant:
+def renewed_grant(grant: StoredGrant, tokens: IssuedToken, now: float) -> StoredGrant:
     """The grant after a renewal, with the new refresh token if there is one. If it is too long to be stored, its scopes
     are dropped, and if necessary the refresh token too.
     """
-    is_rotated = issued.refresh_token not in ("", grant.refresh_token)
-    renewed = msgspec.structs.replace(
+    is_rotated = tokens.refresh_token not in ("", grant.refresh_token)
+    new_grant = msgspec.structs.replace(
         grant,
-        refresh_token=issued.refresh_token or grant.refresh_token,
-        scopes=tuple(sorted(issued.access.scopes)),
+        refresh_token=tokens.refresh_token or grant.refresh_token,
+        scopes=tuple(sorted(tokens.access.scopes)),
         renewed_at=now if is_rotated else grant.renewed_at,
-        expires_at=issued.refresh_expires_at or (0.0 if is_rotated else grant.expires_at),
+        expires_at=tokens.refresh_expires_at or (0.0 if is_rotated else grant.expires_at),
         renewing_until=0.0,
         steady_until=0.0 if is_rotated else grant.steady_until if now < grant.steady_until else now + STEADY_SECONDS,
     )
-    if renewed.fits:
-        return renewed
-    shorter = msgspec.structs.replace(renewed, scopes=())
+    if new_grant.fits:
+        return new_grant
+    shorter = msgspec.structs.replace(new_grant, scopes=())
     return shorter if shorter.fits else msgspec.structs.replace(shorter, refresh_token="")

@@ -77,7 +77,7 @@ class EnteredKeys(TokenGrants):
         with translate_store_errors():
             stored = await self._store.read(GrantKey(person, server))
         grant = None if stored is None else stored.grant
-        if grant is not None and request.refused and request.refused == grant.user_key:
+        if grant is not None and request.refused_token and request.refused_token == grant.user_key:
             self._store_last(
                 self._refused_keys, person, _RefusedKey(grant.granted_at, self._access.monotonic() + REFUSED_SECONDS)
             )
@@ -92,10 +92,10 @@ class EnteredKeys(TokenGrants):
 
     async def _note_use(self, key: GrantKey, stored: VersionedGrant) -> None:
         """Record the use of a key in the store, which deletes unused keys. Errors of the store are ignored."""
-        used = stored.grant.with_use(self._access.clock())
-        if used is not stored.grant:
+        used_grant = stored.grant.with_use(self._access.clock())
+        if used_grant is not stored.grant:
             with suppress(GrantStoreError):
-                await self._store.write(key, used, stored.version)
+                await self._store.write(key, used_grant, stored.version)
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
         server, address = self._access.server, self._access.address
@@ -105,8 +105,8 @@ class EnteredKeys(TokenGrants):
             return f"you entered your key for {server} at {grant.server_address}, but the server is at {address} now"
         if grant.server_uid != self._access.server_uid:
             return f"the server {server} that you entered your key for was removed, and another one has its name now"
-        refused = self._refused_keys.get(person)
-        if refused is not None and refused.entered_at == grant.granted_at and self._access.monotonic() < refused.until:
+        refusal = self._refused_keys.get(person)
+        if refusal is not None and refusal.entered_at == grant.granted_at and self._access.monotonic() < refusal.until:
             return f"the server {server} refused your key (401)"
         return ""
 

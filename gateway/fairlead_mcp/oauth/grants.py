@@ -36,7 +36,7 @@ def check_settings(settings: OAuthSettings) -> None:
     problem = ""
     if settings.grant == USER_KEY:  # needs no authorization server
         return
-    standard = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
+    standard_names = sorted(name for name in settings.parameters if name.lower() in STANDARD_PARAMETERS)
     is_consent = settings.grant == USER_CONSENT
     has_no_secret = not settings.client_id or settings.client_authentication == NONE
     if settings.grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE, USER_CONSENT):
@@ -51,8 +51,8 @@ def check_settings(settings: OAuthSettings) -> None:
         problem = "clientID is empty"
     elif not (settings.issuer or settings.token_url or (is_consent and has_no_secret)):
         problem = "set issuer or tokenURL"  # a secret is never sent to an authorization server that the server names
-    elif standard:
-        problem = f"parameters must not replace the standard parameter {standard[0][:40]}"
+    elif standard_names:
+        problem = f"parameters must not replace the standard parameter {standard_names[0][:40]}"
     elif settings.profile == ENTRA_ON_BEHALF_OF and (settings.resource or settings.audience or not settings.scopes):
         problem = "EntraOnBehalfOf needs scopes, such as api://APPLICATION/.default, and has no resource or audience"
     if problem:
@@ -87,9 +87,9 @@ def subject_token_type(settings: OAuthSettings, subject: TokenSubject) -> str:
     return subject.token_type or settings.subject_token_type or ACCESS_TOKEN_TYPE
 
 
-def ordered_scopes(settings: OAuthSettings, more: Iterable[str]) -> tuple[str, ...]:
+def ordered_scopes(settings: OAuthSettings, other_scopes: Iterable[str]) -> tuple[str, ...]:
     """Scopes of a request: the scopes of the settings in their order, then the other scopes sorted."""
-    return tuple(dict.fromkeys((*settings.scopes, *sorted(more))))
+    return tuple(dict.fromkeys((*settings.scopes, *sorted(other_scopes))))
 
 
 def token_form(
@@ -100,8 +100,8 @@ def token_form(
     `requested_token_type` is omitted, because some authorization servers refuse an explicit value.
     """
     # with a consent, the parameters of the settings belong to the authorization request
-    configured = {} if settings.grant == USER_CONSENT else settings.parameters
-    parameters = {**configured, **grant, **client}
+    setting_parameters = {} if settings.grant == USER_CONSENT else settings.parameters
+    parameters = {**setting_parameters, **grant, **client}
     if scopes:
         parameters["scope"] = " ".join(scopes)
     return urlencode(parameters).encode("ascii")

@@ -116,8 +116,8 @@ class IssuerClient:
         now = self._access.clock()
         if self._authentication.signs and answer.status >= 400:
             self._offset = clock_offset(answer.headers.get(b"date"), now)
-        issued = read_token(answer.status, answer.body, request, now)
+        tokens = read_token(answer.status, answer.body, request, now)
         if self._settings.grant != CLIENT_CREDENTIALS:
-            value = issued.access.value
+            value = tokens.access.value
             require_token_of_server(value, form.subject_token, endpoint.name, self._access.is_own_audience)
-        return issued
+        return tokens

@@ -22,7 +22,7 @@ from fairlead_mcp.oauth.scopes import bounded_scopes
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 _OPENID_METADATA: Final = "/.well-known/openid-configuration"
-_SHOWN_ISSUERS: Final = 3
+_MAX_QUOTED_ISSUERS: Final = 3
 _OTHER_CLIENT: Final = (
     "the client is registered at {}: a client belongs to one issuer, so register one there and set its issuer, "
     "clientID and secretRef"
@@ -33,7 +33,7 @@ _MAX_ISSUER: Final = 512
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
-    """The members used of the metadata of a protected resource (RFC 9728 section 2)."""
+    """Members of a protected resource's metadata that are used (RFC 9728 section 2)."""
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class ProtectedResourceMetadata(msgspec.Struct, frozen=True):
 
 
 class AuthorizationServerMetadata(msgspec.Struct, frozen=True):
-    """The members used of the metadata of an authorization server (RFC 8414 section 2). An endpoint is empty if it is
+    """Members of an authorization server's metadata that are used (RFC 8414 section 2). An endpoint is empty if it is
     missing or unusable.
     """
 
@@ -104,9 +104,9 @@ def resource_metadata_path(server: Target, url: str) -> bytes:
 
 def resource_metadata_paths(server: Target) -> tuple[bytes, ...]:
     """The well-known paths of a server's metadata: with the server's own path, then without (RFC 9728 section 3.1)."""
-    own = server.path.partition(b"?")[0].rstrip(b"/")
+    own_path = server.path.partition(b"?")[0].rstrip(b"/")
     root = RESOURCE_METADATA.encode()
-    return (root + own, root) if own else (root,)
+    return (root + own_path, root) if own_path else (root,)
 
 
 def read_resource_metadata(body: bytes) -> ProtectedResourceMetadata | None:
@@ -137,8 +137,8 @@ def covers(resource: str, server: Target) -> bool:
     parts = server.at_own_origin(resource) if "://" in resource else None
     if parts is None or "#" in resource or parts.query:
         return False
-    own = server.path.partition(b"?")[0].decode().rstrip("/") + "/"
-    return own.startswith(parts.path.rstrip("/") + "/")
+    own_path = server.path.partition(b"?")[0].decode().rstrip("/") + "/"
+    return own_path.startswith(parts.path.rstrip("/") + "/")
 
 
 def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent: bool = False) -> None:
@@ -147,11 +147,11 @@ def require_issuer(metadata: ProtectedResourceMetadata, issuer: str, *, consent:
 
     A trailing slash makes no difference here: URL types of SDKs add one, and nothing is sent to the named servers.
     """
-    named = metadata.authorization_servers
-    if named and issuer.rstrip("/") not in [name.rstrip("/") for name in named]:
-        others = ", ".join(_excerpt(name) for name in named[:_SHOWN_ISSUERS])
+    issuers = metadata.authorization_servers
+    if issuers and issuer.rstrip("/") not in [name.rstrip("/") for name in issuers]:
+        names = ", ".join(_excerpt(name) for name in issuers[:_MAX_QUOTED_ISSUERS])
         advice = _OTHER_SIGN_IN if consent else _OTHER_CLIENT
-        raise GrantFailed(f"the server accepts tokens of {others}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
+        raise GrantFailed(f"the server accepts tokens of {names}, but {advice.format(issuer)}", cause=ISSUER_MISMATCH)
 
 
 def named_issuer(metadata: ProtectedResourceMetadata | None, server_url: str) -> str:
@@ -168,8 +168,8 @@ def well_known_urls(issuer: str) -> tuple[str, ...]:
     """
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    inserted = (f"{origin}{_SERVER_METADATA}{path}", f"{origin}{_OPENID_METADATA}{path}")
-    return (*inserted, f"{origin}{path}{_OPENID_METADATA}") if path else inserted
+    urls = (f"{origin}{_SERVER_METADATA}{path}", f"{origin}{_OPENID_METADATA}{path}")
+    return (*urls, f"{origin}{path}{_OPENID_METADATA}") if path else urls
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _METHODS: Final = (NONE, POST, BASIC)
 servers with the Python SDK read the secret only from the form when a token is revoked.
 """
 _MAX_ID: Final = 512
-_USABLE: Final = re.compile(r"[\x20-\x7e]+")
+_ID_OR_SECRET: Final = re.compile(r"[\x20-\x7e]+")
 """Valid client id or secret (RFC 6749 appendix A)."""
 _MAX_SECONDS: Final = 1e11
 _PORT_CALLBACK: Final = "/callback"
@@ -55,8 +55,8 @@ def authentication_method(metadata: AuthorizationServerMetadata) -> str:
     """Authentication method of a registered client: `none` if that is supported, because it needs no secret. An
     authorization server that names no methods supports `client_secret_basic` (RFC 8414 section 2).
     """
-    supported = metadata.authentication_methods or (BASIC,)
-    return next((method for method in _METHODS if method in supported), NONE)
+    supported_methods = metadata.authentication_methods or (BASIC,)
+    return next((method for method in _METHODS if method in supported_methods), NONE)
 
 
 def registration_request(redirect_uri: str, method: str, scopes: tuple[str, ...]) -> bytes:
@@ -85,23 +85,23 @@ def read_registration(status: int, body: bytes, issuer: str, redirect_uri: str, 
     except jsonrpc.UNREADABLE as error:
         raise _unusable(issuer, redirect_uri) from error
     secret = members.client_secret or ""
-    assigned = members.token_endpoint_auth_method or method  # a server may assign another method
-    assigned = assigned if secret else NONE
+    assigned_method = members.token_endpoint_auth_method or method  # a server may assign another method
+    assigned_method = assigned_method if secret else NONE
     expires_at = members.client_secret_expires_at
-    registered = StoredGrant(
+    registration = StoredGrant(
         issuer,
         members.client_id,
-        client_secret="" if assigned == NONE else secret,
-        client_authentication=assigned if isinstance(assigned, str) else "",
-        client_expires_at=float(expires_at) if _is_time(expires_at) and assigned != NONE else 0.0,
+        client_secret="" if assigned_method == NONE else secret,
+        client_authentication=assigned_method if isinstance(assigned_method, str) else "",
+        client_expires_at=float(expires_at) if _is_time(expires_at) and assigned_method != NONE else 0.0,
         granted_at=now,
         redirect_uri=redirect_uri,
     )
-    texts = (registered.client_id, registered.client_secret or "-")
-    is_usable = all(len(text) <= _MAX_ID and _USABLE.fullmatch(text) for text in texts)
-    if not is_usable or registered.client_authentication not in _METHODS or not registered.fits:
+    texts = (registration.client_id, registration.client_secret or "-")
+    is_usable = all(len(text) <= _MAX_ID and _ID_OR_SECRET.fullmatch(text) for text in texts)
+    if not is_usable or registration.client_authentication not in _METHODS or not registration.fits:
         raise _unusable(issuer, redirect_uri)
-    return registered
+    return registration
 
 
 def is_current(registration: StoredGrant, now: float) -> bool:
@@ -166,5 +166,5 @@ def _refusal(status: int, body: bytes, issuer: str, redirect_uri: str) -> GrantF
 
 
 def _unusable(issuer: str, redirect_uri: str) -> GrantFailed:
-    why = "answered the gateway's registration without a usable client"
-    return manual_registration_failure(issuer, why, redirect_uri, BAD_ANSWER)
+    problem = "answered the gateway's registration without a usable client"
+    return manual_registration_failure(issuer, problem, redirect_uri, BAD_ANSWER)

@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_api.documents.oauth import CLIENT_CREDENTIALS, TOKEN_EXCHANGE
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.masking import SHOWN, Mask
+from fairlead_mcp.masking import PLACEHOLDER, Mask
 from fairlead_mcp.oauth.access_token import AccessToken
 from fairlead_mcp.oauth.errors import BAD_ANSWER, SUBJECT_TOKEN_EXPIRED, GrantFailed
 from fairlead_mcp.oauth.grants import ACCESS_TOKEN_TYPE, ID_JAG_TYPE, JWT_TYPE
@@ -225,7 +225,7 @@ def _claims(claims: Any, advice: RefusalAdvice, request: TokenRequest) -> str:
 def _quote(text: str, request: TokenRequest) -> str:
     """Beginning of an untrusted text without secrets, on one line."""
     masked = request.mask.text(text)[:_MAX_QUOTED]  # masked before it is cut: a part of a secret is not recognized
-    return jsonrpc.excerpt(_JWT.sub(SHOWN, masked).encode("utf-8", "replace"))
+    return jsonrpc.excerpt(_JWT.sub(PLACEHOLDER, masked).encode("utf-8", "replace"))
 
 
 def _invalid_answer(request: TokenRequest, fact: str) -> GrantFailed:

@@ -30,7 +30,7 @@ class CachedToken(NamedTuple):
     token: AccessToken
     until: float
     """Seconds since the epoch until which the token is used."""
-    requested: frozenset[str]
+    requested_scopes: frozenset[str]
     """Requested scopes."""
     granted_at: float
     """Monotonic seconds at which the token was issued."""
@@ -77,7 +77,7 @@ class TokenCache:
         person: bytes,
         token: AccessToken,
         *,
-        requested: frozenset[str] = frozenset(),
+        requested_scopes: frozenset[str] = frozenset(),
         granted_at: float = 0.0,
         after_refusal: bool = False,
     ) -> None:
@@ -85,7 +85,7 @@ class TokenCache:
         now = self._clock()
         skew = min(SKEW_SECONDS, SKEW_PART * (token.expires_at - now))
         self._prune(now)
-        self._entries[person] = CachedToken(token, token.expires_at - skew, requested, granted_at, after_refusal)
+        self._entries[person] = CachedToken(token, token.expires_at - skew, requested_scopes, granted_at, after_refusal)
         self._entries.move_to_end(person)
         if len(self._entries) > self._max_tokens:
             self._entries.popitem(last=False)

@@ -113,10 +113,10 @@ class TokenEndpoint:
         previous = self._endpoint
         self._endpoint = endpoint
         if previous is not None and previous.http is not endpoint.http:
-            unused = self._previous_http  # since the last discovery: no request takes that long
+            unused_http = self._previous_http  # since the last discovery: no request takes that long
             self._previous_http = previous.http
-            if unused is not None:
-                await unused.aclose()
+            if unused_http is not None:
+                await unused_http.aclose()
         return endpoint
 
     async def _discover(self) -> ResolvedEndpoint:

@@ -26,7 +26,7 @@ class GrantRequest(NamedTuple):
     """URL in the server's challenge; empty if there is none."""
     for_call: bool = True
     """Whether the token is for a call of the person, so that the person's grant counts as used."""
-    refused: str = ""
+    refused_token: str = ""
     """Value of the token that the server has refused; empty if there is none."""
 
 

@@ -3,7 +3,7 @@
     source = TokenSource(settings, credential, access)
     token = source.find_cached(subject) or await source.obtain(subject)
     ...                                                       # the server answers 401
-    token = await source.obtain(subject, refused=token, challenge=Challenge.parse(field))
+    token = await source.obtain(subject, refused_token=token, challenge=Challenge.parse(field))
 
 With `userConsent`, tokens are renewed by the person's stored grant, whose key is the person and `TokenAccess.server`;
 `consent.ConsentFlow` makes that grant. With `userKey`, the token is a key that the person has entered and that is
@@ -65,7 +65,7 @@ class _TokenNeed(NamedTuple):
     subject: TokenSubject
     step_up: frozenset[str]
     """Scopes of the refused token and those that the server requires in addition; empty if it requires none."""
-    refused: AccessToken | None
+    refused_token: AccessToken | None
     """Token that the server has refused."""
     after_refusal: bool
     """Whether the new token replaces a refused one."""
@@ -130,21 +130,21 @@ class TokenSource:
         self,
         subject: TokenSubject,
         *,
-        refused: AccessToken | None = None,
+        refused_token: AccessToken | None = None,
         challenge: Challenge | None = None,
         for_call: bool = True,
     ) -> AccessToken:
         """A valid token of the person: from the cache, or by a grant. Raises GrantFailed.
 
-        `refused` is a token that the server refused with 401, or with 403 and a `challenge` that requires more scopes.
-        It is not returned again, but a newer token in the cache is.
+        `refused_token` is a token that the server refused with 401, or with 403 and a `challenge` that requires more
+        scopes. It is not returned again, but a newer token in the cache is.
 
         After a 401, the person's tokens get the scopes of the challenge if the settings have none. After a 403, they
         get the scopes of the challenge in any case, and the refused token remains in the cache until it is replaced.
 
         With `for_call` False, the person's grant does not count as used.
         """
-        need = self._determine_need(GATEWAY if self._for_gateway else subject, refused, challenge)
+        need = self._determine_need(GATEWAY if self._for_gateway else subject, refused_token, challenge)
         need = need._replace(for_call=for_call)
         for attempt in range(_ATTEMPTS):
             token = self._cache.get(need.subject.person, need.subject.expires_at)
@@ -206,8 +206,8 @@ class TokenSource:
         if grant is not None and not isinstance(self._grants, GrantFailed):
             # noted now: when the store is read later, it may have a grant for another account of the person
             self._grants.note_consent(person, grant)
-        requested = token.scopes.union(self._settings.scopes)
-        self._cache.put(person, token, requested=requested, granted_at=self._access.monotonic())
+        requested_scopes = token.scopes.union(self._settings.scopes)
+        self._cache.put(person, token, requested_scopes=requested_scopes, granted_at=self._access.monotonic())
 
     async def review(self, person: bytes, *, in_use: bool = False) -> None:
         """Check a person's token after the store has reported a change of the person's grant.
@@ -243,7 +243,7 @@ class TokenSource:
     def _determine_need(
         self,
         subject: TokenSubject,
-        refused: AccessToken | None,
+        refused_token: AccessToken | None,
         challenge: Challenge | None,
     ) -> _TokenNeed:
         """Requirements for the next token, after a refusal of the last one. Raises GrantFailed if no grant can help."""
@@ -252,45 +252,49 @@ class TokenSource:
         person = subject.person
         metadata = "" if challenge is None else challenge.resource_metadata
         if challenge is not None and challenge.lacks_scopes:
-            step_up = self._required_scopes(person, refused, challenge)
-            return _TokenNeed(subject, step_up, refused, after_refusal=False, resource_metadata=metadata)
-        dropped = None if refused is None else self._cache.drop(person, refused)
-        if dropped is not None and dropped.after_refusal:
-            age = self._access.monotonic() - dropped.granted_at
+            step_up = self._required_scopes(person, refused_token, challenge)
+            return _TokenNeed(subject, step_up, refused_token, after_refusal=False, resource_metadata=metadata)
+        dropped_entry = None if refused_token is None else self._cache.drop(person, refused_token)
+        if dropped_entry is not None and dropped_entry.after_refusal:
+            age = self._access.monotonic() - dropped_entry.granted_at
             if age < LONGEST_PAUSE:
                 error = self._refused_failure()
                 self._failures.note_failure((person, self._all_scopes(person, _NO_SCOPES)), subject, error)
                 raise error
         if challenge is not None and not self._settings.scopes and not self._settings.of_person:
             self._add_scopes(person, frozenset(challenge.scopes))
-        after_refusal = dropped is not None and self._settings.grant != USER_KEY  # a grant cannot issue another key
-        return _TokenNeed(subject, _NO_SCOPES, refused, after_refusal, metadata)
+        after_refusal = (
+            dropped_entry is not None and self._settings.grant != USER_KEY
+        )  # a grant cannot issue another key
+        return _TokenNeed(subject, _NO_SCOPES, refused_token, after_refusal, metadata)
 
     def _add_scopes(self, person: bytes, scopes: frozenset[str]) -> None:
         """Request additional scopes for a person from now on. They replace earlier ones if they would be too many."""
         if not scopes:
             return
-        together = self._extra_scopes.get(person, _NO_SCOPES) | scopes
-        self._extra_scopes[person] = together if fit_one_token(together) else scopes
+        all_scopes = self._extra_scopes.get(person, _NO_SCOPES) | scopes
+        self._extra_scopes[person] = all_scopes if fit_one_token(all_scopes) else scopes
         self._extra_scopes.move_to_end(person)
         if len(self._extra_scopes) > self._access.max_tokens:
             self._extra_scopes.popitem(last=False)
 
-    def _required_scopes(self, person: bytes, refused: AccessToken | None, challenge: Challenge) -> frozenset[str]:
+    def _required_scopes(
+        self, person: bytes, refused_token: AccessToken | None, challenge: Challenge
+    ) -> frozenset[str]:
         """Scopes of the next token after a 403. Raises GrantFailed if the server would refuse that token too."""
-        required = frozenset(challenge.scopes)
-        present = _NO_SCOPES if refused is None else refused.scopes
+        required_scopes = frozenset(challenge.scopes)
+        present_scopes = _NO_SCOPES if refused_token is None else refused_token.scopes
         entry = self._cache.entry(person)
-        is_cached = entry is not None and refused is not None and entry.token.value == refused.value
-        requested = entry.requested if entry is not None and is_cached else _NO_SCOPES
-        if not required:
+        is_cached = entry is not None and refused_token is not None and entry.token.value == refused_token.value
+        requested_scopes = entry.requested_scopes if entry is not None and is_cached else _NO_SCOPES
+        if not required_scopes:
             problem = "does not say which"
-        elif required <= requested:
+        elif required_scopes <= requested_scopes:
             problem = f"{' '.join(challenge.scopes)[:200]} was already requested, and is not enough"
-        elif not fit_one_token(self._all_scopes(person, present | required)):
+        elif not fit_one_token(self._all_scopes(person, present_scopes | required_scopes)):
             problem = "one token cannot have so many"
         else:
-            return present | required
+            return present_scopes | required_scopes
         raise GrantFailed(
             f"the server requires a token with more scopes, but {problem}: give the person these rights at the "
             "authorization server, or correct the server's scopes",
@@ -301,10 +305,10 @@ class TokenSource:
         """Whether a cached token differs from the refused one, and the scopes that the server requires were requested
         for it.
         """
-        if need.refused is not None and token.value == need.refused.value:
+        if need.refused_token is not None and token.value == need.refused_token.value:
             return False
         entry = self._cache.entry(need.subject.person)
-        return not need.step_up or (entry is not None and need.step_up <= entry.requested)
+        return not need.step_up or (entry is not None and need.step_up <= entry.requested_scopes)
 
     def _all_scopes(self, person: bytes, step_up: frozenset[str]) -> frozenset[str]:
         """All scopes of a request."""
@@ -336,18 +340,18 @@ class TokenSource:
 
     async def _run_grant(self, need: _TokenNeed, key: RequestKey) -> AccessToken:
         """Obtain a token and cache it. Raises GrantFailed."""
-        requested = key[1]
+        requested_scopes = key[1]
         began = self._access.monotonic()
         current_task = asyncio.current_task()
         try:
             async with asyncio.timeout(GRANT_SECONDS):
                 request = GrantRequest(
                     need.subject,
-                    requested,
+                    requested_scopes,
                     need.step_up,
                     need.resource_metadata,
                     for_call=need.for_call,
-                    refused="" if need.refused is None else need.refused.value,
+                    refused_token="" if need.refused_token is None else need.refused_token.value,
                 )
                 token = await self._require_grants().token(request)
         except (GrantFailed, TimeoutError) as cause:
@@ -362,7 +366,7 @@ class TokenSource:
                 del self._pending[key]
         self._failures.note_success(key)
         if is_current:
-            self._cache_token(need, token, requested)
+            self._cache_token(need, token, requested_scopes)
         self._access.observe(need.subject, self._access.monotonic() - began)
         return token
 
@@ -371,13 +375,13 @@ class TokenSource:
         pending = self._pending.get(key)
         return pending is not None and pending.task.is_run_by(task)
 
-    def _cache_token(self, need: _TokenNeed, token: AccessToken, requested: frozenset[str]) -> None:
+    def _cache_token(self, need: _TokenNeed, token: AccessToken, requested_scopes: frozenset[str]) -> None:
         person = need.subject.person
         self._add_scopes(person, need.step_up)
         self._cache.put(
             person,
             token,
-            requested=requested,
+            requested_scopes=requested_scopes,
             granted_at=self._access.monotonic(),
             after_refusal=need.after_refusal,
         )

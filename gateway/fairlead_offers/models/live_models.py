@@ -93,7 +93,7 @@ async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> d
     except aiohttp.ClientConnectorError as error:
         unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
         failure = connect_error(
-            error.os_error, "the model server", tls=source.url.lower().startswith("https:"), unresolved=unresolved
+            error.os_error, "the model server", tls=source.url.lower().startswith("https:"), from_resolver=unresolved
         )
         raise NoModels(str(failure)) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:

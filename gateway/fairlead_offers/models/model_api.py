@@ -186,9 +186,9 @@ async def _reason(answer: bytes) -> str:
     return " ".join(words)[:REASON_CHARACTERS] or "no reason stated"
 
 
-async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
-    """Decode an answer as `kind`, with at most `values` JSON values. Raises ProtocolError."""
+async def decode_answer(answer: bytes, kind: Any, *, max_values: int = MAX_VALUES) -> Any:
+    """Decode an answer as `kind`, with at most `max_values` JSON values. Raises ProtocolError."""
     try:
-        return await bounded_reading.decode_bounded(answer, kind, values=values)
+        return await bounded_reading.decode_bounded(answer, kind, max_values=max_values)
     except UnreadableAnswer as error:
         raise ProtocolError(f"the answer of the model API cannot be read: {error}") from error

@@ -61,7 +61,9 @@ class EmbeddingsApi:
         if dimensions:
             body["dimensions"] = dimensions
         values = max(MAX_VALUES, len(texts) * MAX_DIMENSIONS)
-        answer: _Embeddings = await decode_answer(await self._api.post("/embeddings", body), _Embeddings, values=values)
+        answer: _Embeddings = await decode_answer(
+            await self._api.post("/embeddings", body), _Embeddings, max_values=values
+        )
         by_index = {each.index: each.embedding for each in answer.data}
         if by_index.keys() != set(range(len(texts))):
             raise ProtocolError(f"the model API answered with {len(by_index)} vectors for {len(texts)} texts")

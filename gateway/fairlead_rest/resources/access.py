@@ -68,7 +68,7 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     server_cause: str | None
     """Observed cause in one word if the server is not ready; else null. The page of reasons explains the causes."""
     allowed: bool
-    """Whether a call is allowed, with the arguments in the query if there are any, and no limit on lists refuses it."""
+    """Whether policies and limits allow a call, with the arguments in the query if there are any."""
     reason: str
     policy: str | None
     """Policy that decided, by a rule or, if `rule` is null, by its `limits`."""
@@ -133,13 +133,15 @@ def router(context: RestContext) -> APIRouter:
         admin = context.administers(catalog.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != catalog.identity.agent:
-                who = context.administration.who
-                raise Problem(FORBIDDEN, f"decisions about other agents are shown only to administrators; {who}")
+                hint = context.administration.setting_hint
+                raise Problem(FORBIDDEN, f"decisions about other agents are shown only to administrators; {hint}")
             if admin:
-                other = _parse_identity(agent, groups or [], service_account, claims or [])
-                catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
-        allowed = context.administration.exchange_allowed
-        access_query = _AccessQuery(tool, arguments, admin, allowed, context.clock())
+                other_identity = _parse_identity(agent, groups or [], service_account, claims or [])
+                catalog = services.catalogs.seen_by(
+                    _with_issuer(other_identity, issuer, context.administration.issuers)
+                )
+        exchange_allowed = context.administration.exchange_allowed
+        access_query = _AccessQuery(tool, arguments, admin, exchange_allowed, context.clock())
         return await context.answer(lambda: access(catalog, access_query))
 
     return routes
@@ -147,40 +149,40 @@ def router(context: RestContext) -> APIRouter:
 
 def _parse_identity(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
     """Make the identity that the query describes. Raises Problem."""
-    other = None
+    service_account = None
     if account is not None:
         namespace, slash, name = account.partition("/")
         if not (namespace and slash and name):
             raise Problem(INVALID_ARGUMENTS, f"serviceAccount: {account[:128]!r} is not of the form namespace/name")
-        other = ServiceAccount(namespace, name)
-    words = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
-    kind: Any = "serviceAccount" if other is not None else "jwt" if claims else "apiKey"
+        service_account = ServiceAccount(namespace, name)
+    group_names = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
+    kind: Any = "serviceAccount" if service_account is not None else "jwt" if claims else "apiKey"
     return Identity(
         kind=kind,
         principal=f"asked:{agent or account}",
         agent=agent,
-        groups=words,
-        service_account=other,
+        groups=group_names,
+        service_account=service_account,
         claims=_parse_claims(claims),
     )
 
 
-def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Identity:
+def _with_issuer(identity: Identity, issuer: str | None, issuers: Issuers) -> Identity:
     """Add an issuer to an identity: the issuer in the query, or else the only issuer that may issue the identity's
     names. Raises Problem.
     """
-    if issuer is None and other.service_account is not None:
-        return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
+    if issuer is None and identity.service_account is not None:
+        return msgspec.structs.replace(identity, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
-        names, doubtful = issuers.issuer_of_unqualified(other.agent, other.groups)
-        return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
-    named = issuers.names_of_issuer(issuer) if issuers.prefixes else (issuer,)
-    if named is None:
+        names, doubtful = issuers.issuer_of_unqualified(identity.agent, identity.groups)
+        return msgspec.structs.replace(identity, issuers=names, doubtful=doubtful)
+    issuer_names = issuers.names_of_issuer(issuer) if issuers.prefixes else (issuer,)
+    if issuer_names is None:
         raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} must be one of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
-        return msgspec.structs.replace(other, issuers=named)
+        return msgspec.structs.replace(identity, issuers=issuer_names)
     return msgspec.structs.replace(
-        other, issuers=named, doubtful=issuers.ambiguous_names_of_token(other.agent, other.groups)
+        identity, issuers=issuer_names, doubtful=issuers.ambiguous_names_of_token(identity.agent, identity.groups)
     )
 
 
@@ -208,24 +210,24 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         raise unknown_tool(query.tool, view.find_renamed(query.tool) or suggest_name(query.tool, view.routes))
     server_view = catalog.server_view(key)
     route = server_view.everything.get(server_name) if server_view is not None else None
-    hidden = view.hidden.get(exposed or "") or (
+    hidden_tool = view.hidden.get(exposed or "") or (
         server_view.hidden.get(server_name) if server_view is not None else None
     )
-    allowed, reason, constraint = decision.allowed, decision.reason, route.constraint if route is not None else None
+    is_allowed, reason, constraint = decision.allowed, decision.reason, route.constraint if route is not None else None
     if query.arguments is not None and constraint is not None:
         refusal = constraint.refusal(query.arguments.encode())
         if refusal is not None:
-            allowed, reason = False, refusal.message
+            is_allowed, reason = False, refusal.message
     quota = decision.quota
     policy, rule, rule_name = decision.policy, decision.rule, decision.rule_name
-    policy_without_calls = quota.policy_without_calls if quota is not None and allowed else None
+    policy_without_calls = quota.policy_without_calls if quota is not None and is_allowed else None
     if policy_without_calls is not None:
-        allowed, reason = False, f"limits.callsPerMinute of {policy_without_calls} is 0, so all calls are refused"
+        is_allowed, reason = False, f"limits.callsPerMinute of {policy_without_calls} is 0, so all calls are refused"
         policy, rule, rule_name = policy_without_calls, None, None
-    listed = (exposed or "") in view.routes
-    if allowed and not listed and hidden is not None and hidden.is_refused(query.now):
-        allowed, reason = False, refusal_message(exposed or server_name, hidden, view.base)
-        policy, rule, rule_name = hidden.policy, None, None
+    is_listed = (exposed or "") in view.routes
+    if is_allowed and not is_listed and hidden_tool is not None and hidden_tool.is_refused(query.now):
+        is_allowed, reason = False, refusal_message(exposed or server_name, hidden_tool, view.base)
+        policy, rule, rule_name = hidden_tool.policy, None, None
         if server_view is not None and server_name in server_view.routes:
             reason += f"; the endpoint of its server lists it, at {server_view.base.decode()}"
     server = catalog.snapshot.servers.get(key)
@@ -236,16 +238,16 @@ def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         server=str(key),
         server_state=state,
         server_cause=cause or None,
-        allowed=allowed,
+        allowed=is_allowed,
         reason=reason,
         policy=policy,
         rule=rule,
         rule_name=rule_name,
         bounded=constraint is not None,
-        listed=listed,
+        listed=is_listed,
         pinned=(exposed or "") in view.pinned,
         credential=None if server is None else credential_for(server.catalog, catalog.identity, query.exchange_allowed),
-        hidden=hidden.reason if hidden is not None else None,
+        hidden=hidden_tool.reason if hidden_tool is not None else None,
         tier=catalog.default_tier,
         max_tier=decision.max_tier,
         limits={} if quota is None else quota.numbers,
@@ -264,19 +266,19 @@ def _find_tool(catalog: SubjectCatalog, name: str) -> tuple[ServerKey, str, str 
 def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:
     """All tools by each of their names. Names that two tools share are left out."""
     tools: dict[str, tuple[ServerKey, str, str | None]] = {}
-    ambiguous: set[str] = set()
+    ambiguous_names: set[str] = set()
     merged = catalog.snapshot.merged
     for key, server in catalog.snapshot.servers.items():
         for tool in server.tools:
-            shown = (
+            exposed = (
                 tool.exposed_name if tool.exposed_name is not None and merged[tool.exposed_name][0] is server else None
             )
-            names = key, tool.name, shown
+            names = key, tool.name, exposed
             for name in (tool_id(key, tool.shown_name), f"{key.name}/{tool.shown_name}"):
                 if name in tools:
-                    ambiguous.add(name)
+                    ambiguous_names.add(name)
                 tools[name] = names
             tools[f"{key}/{tool.shown_name}"] = names
-            if shown is not None:
-                tools[shown] = names
-    return {name: names for name, names in tools.items() if name not in ambiguous}
+            if exposed is not None:
+                tools[exposed] = names
+    return {name: names for name, names in tools.items() if name not in ambiguous_names}

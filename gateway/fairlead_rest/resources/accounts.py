@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.grants.accounts import Accounts
 from fairlead_offers.problems import NOT_KEPT, UNKNOWN_ACCOUNT, Problem
-from fairlead_rest.account_facts import AccountFacts, EndedAccountFacts, end_recorded, facts_of
+from fairlead_rest.account_facts import AccountFacts, EndedAccountFacts, end_and_record, facts_of
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import accounts as examples
 from fairlead_rest.openapi import describe_route
@@ -45,8 +45,8 @@ def router(context: RestContext) -> APIRouter:
         accounts = require_accounts()
         person = listed_person(context, request, "accounts", everybody=everybody)
         with store_problems():
-            listed = await (accounts.of_everybody() if person is None else accounts.of(person))
-        return answer(AccountList([facts_of(account, accounts.unused_until(account)) for account in listed]))
+            accounts_to_list = await (accounts.of_everybody() if person is None else accounts.of(person))
+        return answer(AccountList([facts_of(account, accounts.unused_until(account)) for account in accounts_to_list]))
 
     @routes.delete(
         "/accounts/{namespace}/{name}",
@@ -59,12 +59,12 @@ def router(context: RestContext) -> APIRouter:
         person: Annotated[str | None, Query(description="Person of the account; for administrators.")] = None,
     ) -> Response:
         accounts = require_accounts()
-        wanted = chosen_person(context, request, "accounts", person)
+        person_id = chosen_person(context, request, "accounts", person)
         server = ServerKey(namespace, name)
-        ended = await end_recorded(context, request, accounts, server, wanted)
-        if ended is None:
-            whose = "you have" if person is None else "this person has"
-            raise Problem(UNKNOWN_ACCOUNT, f"{whose} no account at {server}: GET /v1/accounts lists the accounts")
-        return answer(ended)
+        ended_account = await end_and_record(context, request, accounts, server, person_id)
+        if ended_account is None:
+            subject = "you have" if person is None else "this person has"
+            raise Problem(UNKNOWN_ACCOUNT, f"{subject} no account at {server}: GET /v1/accounts lists the accounts")
+        return answer(ended_account)
 
     return routes

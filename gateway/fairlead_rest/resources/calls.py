@@ -107,7 +107,7 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
         call_filter = CallFilter(agent, server, tool, outcome, slow)
-        stored, number = recent.snapshot(), None
+        stored_calls, number = recent.snapshot(), None
         if before:
             number = recent.number_of(before)
             if number is None:
@@ -116,7 +116,7 @@ def router(context: RestContext) -> APIRouter:
                     "the parameter `before` names a call that this replica does not have; leave it out to start with "
                     "the newest calls",
                 )
-        return await context.answer(lambda: _list(recent, reader, call_filter, stored, number, limit))
+        return await context.answer(lambda: _list(recent, reader, call_filter, stored_calls, number, limit))
 
     @routes.get(
         "/calls/events",
@@ -136,19 +136,19 @@ def router(context: RestContext) -> APIRouter:
         recent, call_filter = _recent(context), CallFilter(agent, server, tool, outcome, slow)
         check_room(readers, request.scope, context.records.shares)
         identity = context.catalog(request).identity
-        sent = _tail(context, recent, request, call_filter, last_event_id)
-        return EventStreamResponse(sent, readers, identity, context.guard.identities)
+        pieces = _tail(context, recent, request, call_filter, last_event_id)
+        return EventStreamResponse(pieces, readers, identity, context.guard.identities)
 
     @routes.get(
         "/calls/{id}", **describe_route("Show one call, with the phases of its duration", CallDetails, examples.CALL)
     )
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
         recent, reader = _recent(context), _reader(context, request)
-        stored, number = recent.snapshot(), recent.number_of(id)
-        call = stored.call(number) if number is not None and number >= stored.first else None
+        stored_calls, number = recent.snapshot(), recent.number_of(id)
+        call = stored_calls.call(number) if number is not None and number >= stored_calls.first else None
         if call is None or not reader.may_see(call):
             raise Problem(NOT_FOUND, "this replica has no call with this id that you may see")
-        return await context.answer(lambda: reader.details(call, id, stored.epoch, recent.render_arguments))
+        return await context.answer(lambda: reader.details(call, id, stored_calls.epoch, recent.render_arguments))
 
     return routes
 
@@ -169,37 +169,41 @@ def _list(
     recent: RecentCalls,
     reader: CallReader,
     call_filter: CallFilter,
-    stored: StoredCalls,
-    before: int | None,
+    stored_calls: StoredCalls,
+    end_number: int | None,
     limit: int,
 ) -> CallList:
-    numbered = with_pauses(stored.newest_first(), STRIDE)
-    visible = [(number, call) for number, call in numbered if reader.may_see(call)]
-    older = visible if before is None else [(number, call) for number, call in visible if number < before]
-    listed = [*_first(limit + 1, reader, call_filter, older)]
-    shown = [reader.summary(call, recent.ident(number), stored.epoch) for number, call in listed[:limit]]
-    values = values_of(reader, [call for _, call in visible])
-    return CallList(shown, shown[-1].id if len(listed) > limit else None, len(visible), values)
+    numbered_calls = with_pauses(stored_calls.newest_first(), STRIDE)
+    visible_calls = [(number, call) for number, call in numbered_calls if reader.may_see(call)]
+    older_calls = (
+        visible_calls
+        if end_number is None
+        else [(number, call) for number, call in visible_calls if number < end_number]
+    )
+    matches = [*_first(limit + 1, reader, call_filter, older_calls)]
+    summaries = [reader.summary(call, recent.ident(number), stored_calls.epoch) for number, call in matches[:limit]]
+    values = values_of(reader, [call for _, call in visible_calls])
+    return CallList(summaries, summaries[-1].id if len(matches) > limit else None, len(visible_calls), values)
 
 
 def _first(
     count: int, reader: CallReader, call_filter: CallFilter, calls: Sequence[tuple[int, EndedCall]]
 ) -> list[tuple[int, EndedCall]]:
-    first: list[tuple[int, EndedCall]] = []
+    first_calls: list[tuple[int, EndedCall]] = []
     for call in matching_calls(reader, call_filter, with_pauses(calls, STRIDE)):
-        first.append(call)
-        if len(first) == count:
+        first_calls.append(call)
+        if len(first_calls) == count:
             break
-    return first
+    return first_calls
 
 
 async def _tail(
-    context: RestContext, recent: RecentCalls, request: Request, call_filter: CallFilter, last: str | None
+    context: RestContext, recent: RecentCalls, request: Request, call_filter: CallFilter, last_id: str | None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a live tail. It continues after the call with the id `last`, or begins now."""
-    resumed = None if last is None else recent.number_of(last)
-    number = recent.number if resumed is None else resumed
-    yield opened_piece(recent.ident(number), missed=last is not None and resumed is None)
+    """Yield the bytes of a live tail. It continues after the call with the id `last_id`, or begins now."""
+    resume_number = None if last_id is None else recent.number_of(last_id)
+    number = recent.number if resume_number is None else resume_number
+    yield opened_piece(recent.ident(number), missed=last_id is not None and resume_number is None)
     sent_at = time.monotonic()
     while not recent.closed:
         if await recent.wait_newer(number, HEARTBEAT_SECONDS):
@@ -217,10 +221,14 @@ async def _tail(
 
 def _make_event(recent: RecentCalls, reader: CallReader, call_filter: CallFilter, number: int) -> CallsEnded | None:
     """Make the event about calls after a number; None if no call matches the filter."""
-    stored = recent.snapshot().after(number)
-    newest_calls = [*matching_calls(reader, call_filter, stored.newest_first())]
+    stored_calls = recent.snapshot().after(number)
+    newest_calls = [*matching_calls(reader, call_filter, stored_calls.newest_first())]
     if not newest_calls:
         return None
-    shown = [reader.summary(call, recent.ident(at), stored.epoch) for at, call in newest_calls[:MAX_CALLS_OF_EVENT]]
-    missed = stored.first > number + 1
-    return CallsEnded(recent.ident(stored.number), ENDED, shown, len(newest_calls) - len(shown), missed)
+    summaries = [
+        reader.summary(call, recent.ident(at), stored_calls.epoch) for at, call in newest_calls[:MAX_CALLS_OF_EVENT]
+    ]
+    has_missed_calls = stored_calls.first > number + 1
+    return CallsEnded(
+        recent.ident(stored_calls.number), ENDED, summaries, len(newest_calls) - len(summaries), has_missed_calls
+    )

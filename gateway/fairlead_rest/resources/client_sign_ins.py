@@ -1,4 +1,4 @@
-"""REST resource `/v1/sign-ins`: the clients that users have signed in by the gateway as the authorization server.
+"""REST resource `/v1/sign-ins`: the clients that users have signed in, with the gateway as the authorization server.
 
 Each person sees and ends their own sign-ins; administrators see and end all.
 """
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_gateway.identity.client_sign_ins import ClientSignIn, ClientSignIns
 from fairlead_offers.problems import NOT_KEPT, UNKNOWN_SIGN_IN, Problem
-from fairlead_rest.account_facts import EndedAccountFacts, end_recorded
+from fairlead_rest.account_facts import EndedAccountFacts, end_and_record
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import client_sign_ins as examples
 from fairlead_rest.openapi import describe_route
@@ -77,8 +77,8 @@ def router(context: RestContext) -> APIRouter:
             )
         return sign_ins
 
-    def record(request: Request, ended: ClientSignInFacts) -> None:
-        context.guard.record_change(request.scope, "sign-ins/revoke", ended.client, None, f"of {ended.person}")
+    def record(request: Request, sign_in: ClientSignInFacts) -> None:
+        context.guard.record_change(request.scope, "sign-ins/revoke", sign_in.client, None, f"of {sign_in.person}")
 
     @routes.get(
         "/sign-ins", **describe_route("List clients that users have signed in", ClientSignInList, examples.SIGN_INS)
@@ -90,8 +90,8 @@ def router(context: RestContext) -> APIRouter:
         sign_ins = require_sign_ins()
         person = listed_person(context, request, _RECORDS, everybody=everybody)
         with store_problems():
-            listed = await (sign_ins.of_everybody() if person is None else sign_ins.of(person))
-        return answer(ClientSignInList([_facts_of(sign_in) for sign_in in listed]))
+            sign_ins_to_list = await (sign_ins.of_everybody() if person is None else sign_ins.of(person))
+        return answer(ClientSignInList([_facts_of(sign_in) for sign_in in sign_ins_to_list]))
 
     @routes.delete(
         "/sign-ins/{sign_in}",
@@ -103,13 +103,13 @@ def router(context: RestContext) -> APIRouter:
         person: Annotated[str | None, Query(description="Person of the sign-in; for administrators.")] = None,
     ) -> Response:
         sign_ins = require_sign_ins()
-        wanted = chosen_person(context, request, _RECORDS, person)
+        person_id = chosen_person(context, request, _RECORDS, person)
         with store_problems():
-            ended = await sign_ins.end(wanted, sign_in)
-        if ended is None:
-            whose = "you have" if person is None else "this person has"
-            raise Problem(UNKNOWN_SIGN_IN, f"{whose} no such sign-in: GET /v1/sign-ins lists the sign-ins")
-        facts = _facts_of(ended)
+            ended_sign_in = await sign_ins.end(person_id, sign_in)
+        if ended_sign_in is None:
+            subject = "you have" if person is None else "this person has"
+            raise Problem(UNKNOWN_SIGN_IN, f"{subject} no such sign-in: GET /v1/sign-ins lists the sign-ins")
+        facts = _facts_of(ended_sign_in)
         record(request, facts)
         return answer(facts)
 
@@ -120,22 +120,24 @@ def router(context: RestContext) -> APIRouter:
         accounts: Annotated[bool, Query(description="End the person's accounts at servers too.")] = False,
     ) -> Response:
         sign_ins = require_sign_ins()
-        wanted = chosen_person(context, request, _RECORDS, person)
-        ended: list[ClientSignInFacts] = []
+        person_id = chosen_person(context, request, _RECORDS, person)
+        ended_sign_ins: list[ClientSignInFacts] = []
         with store_problems():
-            async for sign_in in sign_ins.end_all(wanted):
+            async for sign_in in sign_ins.end_all(person_id):
                 facts = _facts_of(sign_in)
                 record(request, facts)
-                ended.append(facts)
-        return answer(EndedSignIns(ended, await end_accounts(request, wanted) if accounts else []))
+                ended_sign_ins.append(facts)
+        return answer(EndedSignIns(ended_sign_ins, await end_accounts(request, person_id) if accounts else []))
 
     async def end_accounts(request: Request, person: bytes) -> list[EndedAccountFacts]:
         accounts = context.administration.accounts
-        assert accounts is not None, "sign-ins are where grants are"
+        assert accounts is not None, "a gateway with sign-ins of clients stores grants"
         with store_problems():
-            of_person = await accounts.of(person)
-        ended = [await end_recorded(context, request, accounts, account.server, person) for account in of_person]
-        return [account for account in ended if account is not None]
+            person_accounts = await accounts.of(person)
+        ended_accounts = [
+            await end_and_record(context, request, accounts, account.server, person) for account in person_accounts
+        ]
+        return [account for account in ended_accounts if account is not None]
 
     return routes
 

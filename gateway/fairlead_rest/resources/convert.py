@@ -82,10 +82,10 @@ async def _finish(
         raise Problem(INTERNAL, f"the conversion failed: {error}") from error
 
 
-def _answer(converted: ConvertedBody | ConversionFailure) -> Response:
+def _answer(outcome: ConvertedBody | ConversionFailure) -> Response:
     """Make the response of a conversion. Raises Problem for a declined conversion."""
-    if isinstance(converted, ConvertedBody):
-        return json_response(converted.parts)
-    if converted.unknown_format:
-        find_format(converted.unknown_format)
-    raise Problem(INVALID_ARGUMENTS, converted.unreadable)
+    if isinstance(outcome, ConvertedBody):
+        return json_response(outcome.parts)
+    if outcome.unknown_format:
+        find_format(outcome.unknown_format)
+    raise Problem(INVALID_ARGUMENTS, outcome.unreadable)

@@ -50,13 +50,13 @@ def router(context: RestContext) -> APIRouter:
         request: Request, tool: Annotated[str, Query(description="Name of the tool on `/mcp`, or its id.")]
     ) -> Response:
         return await context.answer_when_ready(
-            request, lambda catalog: _count(context, services.catalogs.visible_tools(catalog, None), tool)
+            request, lambda catalog: _durations_document(context, services.catalogs.visible_tools(catalog, None), tool)
         )
 
     return routes
 
 
-def _count(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
+def _durations_document(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
     """Make the document of one tool. Raises Problem for a tool that the principal may not see."""
     entry = visible.find(name) or visible.find_hidden(name) or visible.tool(name)
     histogram = context.records.calls.durations(entry.tool.name, str(entry.server))

@@ -60,8 +60,8 @@ def router(context: RestContext) -> APIRouter:
         reader = EventFilter(
             lambda: context.services.catalogs.seen_by(identity), files=may_read(context, request, identity)
         )
-        sent = pieces(context.records.events, last_event_id, filter_events=reader.reduce, tail=tail)
-        return EventStreamResponse(sent, readers, identity, context.guard.identities)
+        stream = pieces(context.records.events, last_event_id, filter_events=reader.reduce, tail=tail)
+        return EventStreamResponse(stream, readers, identity, context.guard.identities)
 
     return routes
 
@@ -74,7 +74,7 @@ class EventFilter:
         about files, for which it must be allowed to read the output of servers.
         """
         self._get_catalog = get_catalog
-        self._before = get_catalog()
+        self._old_catalog = get_catalog()
         self._files = files
 
     def reduce(self, events: Iterable[Event]) -> list[Event]:
@@ -82,25 +82,29 @@ class EventFilter:
         activations of snapshots, so that a server or tool is visible if the catalog of the last call or the current
         catalog shows it.
         """
-        before, now = self._before, self._get_catalog()
-        self._before = now
+        old_catalog, new_catalog = self._old_catalog, self._get_catalog()
+        self._old_catalog = new_catalog
         if not self._files:
             events = [event for event in events if not event.file]
-        if before.whole and now.whole:
+        if old_catalog.whole and new_catalog.whole:
             return [*events]
-        return [shown for event in events if (shown := self._reduce_event(event, before, now)) is not None]
+        return [
+            reduced_event
+            for event in events
+            if (reduced_event := self._reduce_event(event, old_catalog, new_catalog)) is not None
+        ]
 
-    def _reduce_event(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
+    def _reduce_event(self, event: Event, old_catalog: SubjectCatalog, new_catalog: SubjectCatalog) -> Event | None:
         if event.file:
             return event
         if not event.server:
-            servers = [view for view in map(now.server_view, now.snapshot.servers) if view is not None]
+            servers = [view for view in map(new_catalog.server_view, new_catalog.snapshot.servers) if view is not None]
             tools = sum(len(view.everything) for view in servers)
             return msgspec.structs.replace(event, servers=len(servers), tools=tools)
         key = ServerKey(*event.server.split("/", 1))
-        old_view, view = before.server_view(key), now.server_view(key)
+        old_view, view = old_catalog.server_view(key), new_catalog.server_view(key)
         if old_view is None and view is None:
-            may_see = event.type == FAILED and any(entry.key == key for entry in now.unready_servers())
+            may_see = event.type == FAILED and any(entry.key == key for entry in new_catalog.unready_servers())
             return event if may_see else None
         old_routes = old_view.everything if old_view is not None else {}
         routes = {**old_routes, **(view.everything if view is not None else {})}
@@ -113,22 +117,22 @@ class EventFilter:
 
 async def pieces(
     events: EventLog,
-    last: str | None,
+    last_id: str | None,
     heartbeat: float = HEARTBEAT_SECONDS,
     *,
     filter_events: Callable[[list[Event]], list[Event]] = list,
     tail: int = 0,
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a stream. It continues after the event with the id `last`, or begins with the last `tail`
+    """Yield the bytes of a stream. It continues after the event with the id `last_id`, or begins with the last `tail`
     events. Of several `catalog.swapped` in a row among past events, only the last one is sent. `filter_events` reduces
     events to those that the reader may see.
     """
-    missed, present = False, events.number
+    has_missed_events, newest_number = False, events.number
     try:
-        number = events.before_last(tail) if last is None else events.number_of(last)
+        number = events.before_last(tail) if last_id is None else events.number_of(last_id)
     except MissedEvents:
-        number, missed = events.number, True
-    yield _open_event(events, number, missed=missed)
+        number, has_missed_events = events.number, True
+    yield _open_event(events, number, missed=has_missed_events)
     while not events.closed:
         try:
             new_events = await events.after(number, heartbeat)
@@ -139,15 +143,20 @@ async def pieces(
         if not new_events:
             yield b": heartbeat\n\n"
             continue
-        is_past = number < present
+        is_past = number < newest_number
         number += len(new_events)
-        shown = filter_events(new_events)
-        yield b"".join(map(_encode_event, _without_repeated_swaps(shown) if is_past and last is None else shown))
+        visible_events = filter_events(new_events)
+        yield b"".join(
+            map(
+                _encode_event,
+                _without_repeated_swaps(visible_events) if is_past and last_id is None else visible_events,
+            )
+        )
 
 
 def _without_repeated_swaps(events: Sequence[Event]) -> Iterator[Event]:
-    for event, following in itertools.zip_longest(events, events[1:]):
-        if event.type != SWAPPED or following is None or following.type != SWAPPED:
+    for event, next_event in itertools.zip_longest(events, events[1:]):
+        if event.type != SWAPPED or next_event is None or next_event.type != SWAPPED:
             yield event
 
 

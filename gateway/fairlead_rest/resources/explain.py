@@ -97,8 +97,8 @@ def router(context: RestContext) -> APIRouter:
         **describe_route("Explain why tiers show or hide a tool, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
-        allowed = context.administration.exchange_allowed
-        return await context.answer_when_ready(request, lambda catalog: explain(catalog, name, allowed))
+        exchange_allowed = context.administration.exchange_allowed
+        return await context.answer_when_ready(request, lambda catalog: explain(catalog, name, exchange_allowed))
 
     return routes
 
@@ -109,7 +109,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
     """
     snapshot = catalog.snapshot
     exposed, server, tool = _find_tool(snapshot, catalog.view(None), name)
-    state, shown = snapshot.states.get(server.key, {}).get(tool.name), catalog.tiers
+    state, visible_tiers = snapshot.states.get(server.key, {}).get(tool.name), catalog.tiers
     floor = catalog.floor(tool)
     quota = catalog.decision(server.key, tool.name).quota
     return Explanation(
@@ -121,21 +121,23 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
         min_tier=None if floor is None else floor.tier,
         policy_without_calls=None if quota is None else quota.policy_without_calls,
         credential=credential_for(server.catalog, catalog.identity, exchange_allowed),
-        tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
+        tiers=[
+            _verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in visible_tiers
+        ],
         decided_at=snapshot.decided_at,
     )
 
 
 def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | None) -> TierVerdict:
     """Decide about a tool by the same function as for lists."""
-    hidden = why_hidden(tier, tool, state, floor)
-    if hidden is not None:
-        return TierVerdict(tier.name, False, hidden)
+    hiding_reason = why_hidden(tier, tool, state, floor)
+    if hiding_reason is not None:
+        return TierVerdict(tier.name, False, hiding_reason)
     if tier.max_latency_ms is None:
         return TierVerdict(tier.name, True, "fits no-limit")
-    declared = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
+    estimate = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
     fit = state.fits.get(tier.name) if state is not None else None
-    return TierVerdict(tier.name, True, fit or f"fits {declared} tier={tier.max_latency_ms}ms")
+    return TierVerdict(tier.name, True, fit or f"fits {estimate} tier={tier.max_latency_ms}ms")
 
 
 def _find_tool(snapshot: Snapshot, view: View, name: str) -> tuple[str, Server, Tool]:

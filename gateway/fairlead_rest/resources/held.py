@@ -76,7 +76,9 @@ class ApproveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Requested approval, which the operator will fetch. It is applied when the definitions are no longer held back."""
+    """Requested approval, which the operator will fetch. The approval is applied when the definitions are no longer
+    held back.
+    """
 
     server: str
     """Server as `namespace/name`."""
@@ -134,8 +136,8 @@ def router(context: RestContext) -> APIRouter:
     async def approve(request: Request, server: str) -> Response:
         approval = decode(await context.read(request), ApproveRequest).hash
         key, pins = await pins_of(request, server)
-        held = await services.work.do(lambda: definitions_to_approve(approval, pins))
-        if not held:
+        held_definitions = await services.work.do(lambda: definitions_to_approve(approval, pins))
+        if not held_definitions:
             raise Problem(
                 NOT_HELD,
                 f"none of the held-back definitions of server {key} has this hash: read the current definitions again",
@@ -146,7 +148,7 @@ def router(context: RestContext) -> APIRouter:
                 FORBIDDEN, f"this gateway does not accept approvals (FAIRLEAD_GATEWAY_APPROVALS); run {command}"
             )
         identity = context.catalog(request).identity
-        names = [f"{change.sort} {fit(change.name)}".strip() for change in held]
+        names = [f"{change.sort} {fit(change.name)}".strip() for change in held_definitions]
         context.administration.requests.ask_approval(
             key, approval, "" if context.guard.identities.open else identity.principal
         )
@@ -161,17 +163,21 @@ def router(context: RestContext) -> APIRouter:
 
 def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *, approvable: bool) -> HeldDocument:
     """Document about definitions from `offset` on. Must not be called in the event loop."""
-    held, past = ((), ()) if pins is None else (pins.held, pins.approvals)
-    hash_ = None if pins is None or not held else pins.held_hash
-    shown = [] if pins is None else [held_change(change, pins) for change in with_pauses(held[offset : offset + limit])]
+    held_definitions, approvals = ((), ()) if pins is None else (pins.held, pins.approvals)
+    hash_ = None if pins is None or not held_definitions else pins.held_hash
+    changes = (
+        []
+        if pins is None
+        else [held_change(change, pins) for change in with_pauses(held_definitions[offset : offset + limit])]
+    )
     return HeldDocument(
         str(key),
         hash_,
-        len(held),
+        len(held_definitions),
         approvable,
         None if hash_ is None else command_for(key, hash_),
-        shown,
-        [_past_approval(change) for change in past],
+        changes,
+        [_past_approval(change) for change in approvals],
         pins is not None,
     )
 

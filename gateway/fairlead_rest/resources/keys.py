@@ -66,7 +66,7 @@ class MadeKey(msgspec.Struct, frozen=True):
     facts: KeyFacts
 
 
-def _why_not(identity: Identity) -> str:
+def _refusal_reason(identity: Identity) -> str:
     """Why a principal may make no keys."""
     if identity.resource:
         return f"your token is for {identity.resource} alone, and a key would be valid everywhere"
@@ -84,7 +84,7 @@ def router(context: RestContext) -> APIRouter:
         if keys is None:
             raise Problem(FORBIDDEN, "making keys is turned off on this gateway: see FAIRLEAD_KEY_MAKERS")
         if not context.makes_keys(identity) and not context.administers(identity):
-            raise Problem(FORBIDDEN, f"you may not make keys: {_why_not(identity)}")
+            raise Problem(FORBIDDEN, f"you may not make keys: {_refusal_reason(identity)}")
         return keys
 
     @routes.get("/keys", **describe_route("List keys", KeyList, examples.KEYS))
@@ -95,8 +95,8 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         if everybody and not context.administers(identity):
-            who = context.administration.who
-            raise Problem(FORBIDDEN, f"only administrators may list the keys of other principals; {who}")
+            hint = context.administration.setting_hint
+            raise Problem(FORBIDDEN, f"only administrators may list the keys of other principals; {hint}")
         with _key_problems(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))
@@ -111,7 +111,7 @@ def router(context: RestContext) -> APIRouter:
         identity = context.catalog(request).identity
         keys = require_keys(identity)
         if not context.makes_keys(identity):
-            raise Problem(FORBIDDEN, f"you may not make keys: {_why_not(identity)}")
+            raise Problem(FORBIDDEN, f"you may not make keys: {_refusal_reason(identity)}")
         with _key_problems(REFUSED):
             key, record = await keys.make(identity, key_request.name, key_request.days)
         context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")

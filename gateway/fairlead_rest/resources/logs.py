@@ -88,8 +88,8 @@ def router(context: RestContext) -> APIRouter:
             _refuse_remote(remote.catalog)
         lines, number = (output.after(after), output.number) if output is not None else ((), 0)
         first = number + 1 if not lines else lines[0].number
-        shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
-        document = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
+        shown_lines = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
+        document = LogDocument(str(key), [_line(line) for line in shown_lines], number, 0 < after < first - 1)
         return await context.answer(lambda: document)
 
     return routes

@@ -110,8 +110,8 @@ def router(context: RestContext) -> APIRouter:
         conversation = await services.work.measure(body)
         if conversation.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
-        rest = b"".join(body) if conversation.rest == UNCHANGED else bytes(conversation.rest)
-        plan_body = decode(rest, PlanBody)
+        document = b"".join(body) if conversation.rest == UNCHANGED else bytes(conversation.rest)
+        plan_body = decode(document, PlanBody)
         return answer(
             await context.when_ready(
                 request,
@@ -141,8 +141,8 @@ async def plan_calls(
         tiers = tools_of_other_tiers(services.catalogs, catalog, visible.view.tier, (tags, servers))
         ways = await exposure_options(services.work, visible.view.tier, entries, tiers, caller_tools)
     models, limits = _models(services.models, route), _limits(body).combine_with(route.limits)
-    counted = await candidates(services.work, entries, pins, caller_tools)
-    outcome = require_plan(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
+    counted_tools = await candidates(services.work, entries, pins, caller_tools)
+    outcome = require_plan(plan(models, counted_tools, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)
     offer = await convert_tools(
         services.work,

@@ -222,7 +222,7 @@ def score(
 
 def badge(median_ms: float) -> Badge:
     """Badge for a median in milliseconds."""
-    return next((name for below, name in BADGES if median_ms < below), SLOW)
+    return next((name for limit_ms, name in BADGES if median_ms < limit_ms), SLOW)
 
 
 def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
@@ -251,11 +251,11 @@ def boards(scores: Iterable[Score], category: str | None) -> list[Leaderboard]:
 
 
 def _board(category: str, scores: list[Score]) -> Leaderboard:
-    ranked = sorted(
+    ranked_scores = sorted(
         (score.median_ms, score.name, score) for score in scores if score.basis == MEASURED and score.median_ms
     )
-    medians = [median for median, _, _ in ranked]
-    ranks = [Rank(bisect_left(medians, median) + 1, score) for median, _, score in ranked]
+    medians = [median for median, _, _ in ranked_scores]
+    ranks = [Rank(bisect_left(medians, median) + 1, score) for median, _, score in ranked_scores]
     return Leaderboard(category, ranks, [score for score in scores if score.basis != MEASURED])
 
 
@@ -268,15 +268,17 @@ def _tags(fits: list[str], tiers: list[Tier]) -> tuple[str, ...]:
     """Tags of a tool that the tiers in `fits` show, out of all `tiers`. Both are sorted, the fastest first."""
     if not fits:
         return ()
-    only = len(tiers) > 1 and fits[0] == tiers[-1].name
-    return (f"{fits[0].upper()} only" if only else f"{fits[0].upper()} compatible",)
+    has_only_slowest = len(tiers) > 1 and fits[0] == tiers[-1].name
+    return (f"{fits[0].upper()} only" if has_only_slowest else f"{fits[0].upper()} compatible",)
 
 
 def _honesty(tool: Tool, state: ToolState | None) -> Honesty | None:
-    declared = tool.estimated_duration_ms
-    if declared is None or state is None or state.quantiles is None:
+    declared_ms = tool.estimated_duration_ms
+    if declared_ms is None or state is None or state.quantiles is None:
         return None
     quantiles = state.quantiles
-    past = tool.max_duration_ms is not None and quantiles.p99_ms > tool.max_duration_ms
-    ratio = round(quantiles.p50_ms / declared, 2) if declared else None
-    return Honesty(declared, quantiles.p50_ms, ratio, past, verdict(declared, quantiles.p50_ms, quantiles.samples))
+    is_past_maximum = tool.max_duration_ms is not None and quantiles.p99_ms > tool.max_duration_ms
+    ratio = round(quantiles.p50_ms / declared_ms, 2) if declared_ms else None
+    return Honesty(
+        declared_ms, quantiles.p50_ms, ratio, is_past_maximum, verdict(declared_ms, quantiles.p50_ms, quantiles.samples)
+    )

@@ -125,9 +125,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     rss_bytes: int | UnsetType = UNSET
     """Resident memory of the server's process and its descendants, in bytes."""
     api: ApiFacts | UnsetType = UNSET
-    """Operations of the OpenAPI document of an HTTP API by what became of them; only for principals who may see all
-    tools of the server.
-    """
+    """Counts of an OpenAPI document's operations; only for principals who may see all tools of the server."""
     held: int | UnsetType = UNSET
     """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if 0."""
 
@@ -169,8 +167,8 @@ def router(context: RestContext) -> APIRouter:
     async def list_servers(request: Request) -> Response:
         catalog = context.catalog(request)
         facts = _admin_facts(context, request, catalog, [server.key for server in visible_servers(catalog)])
-        wanted = await context.sign_ins.required.of(catalog.identity)
-        return await context.answer(lambda: list_documents(catalog, facts, wanted))
+        sign_in_reasons = await context.sign_ins.required.of(catalog.identity)
+        return await context.answer(lambda: list_documents(catalog, facts, sign_in_reasons))
 
     @routes.get(
         "/servers/{server:path}",
@@ -180,8 +178,8 @@ def router(context: RestContext) -> APIRouter:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
         facts = _admin_facts(context, request, catalog, [key])
-        wanted = await context.sign_ins.required.of(catalog.identity)
-        return await context.answer(lambda: document(catalog, key, facts, wanted))
+        sign_in_reasons = await context.sign_ins.required.of(catalog.identity)
+        return await context.answer(lambda: document(catalog, key, facts, sign_in_reasons))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -208,7 +206,7 @@ class AdminFacts(msgspec.Struct, frozen=True):
 
     is_admin: bool = False
     """Whether the caller is an administrator."""
-    running: Mapping[ServerKey, ProcessFacts] = {}
+    processes: Mapping[ServerKey, ProcessFacts] = {}
 
 
 def _admin_facts(
@@ -226,7 +224,7 @@ def list_documents(catalog: SubjectCatalog, facts: AdminFacts, sign_ins: Mapping
     """Documents of all servers that the subject may see. Must not be called in the event loop. `sign_ins` has the
     servers at which the subject has to sign in, each with the reason.
     """
-    sizes = measure_memory(facts.running)
+    sizes = measure_memory(facts.processes)
     files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.is_admin else []
     return ServerList(
         [_document(catalog, each.key, facts, sizes, sign_ins) for each in with_pauses(visible_servers(catalog))],
@@ -238,11 +236,11 @@ def document(
     catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts, sign_ins: Mapping[ServerKey, str]
 ) -> ServerDocument:
     """Document of a server that the subject may see, as in `list_documents`, with remarks on operations."""
-    shown = _document(catalog, key, facts, measure_memory(facts.running), sign_ins)
+    server_document = _document(catalog, key, facts, measure_memory(facts.processes), sign_ins)
     server = catalog.snapshot.servers.get(key)
-    if server is None or server.catalog.api is None or shown.api is UNSET:
-        return shown
-    return msgspec.structs.replace(shown, api=api_facts(server.catalog.api, remarks=True))
+    if server is None or server.catalog.api is None or server_document.api is UNSET:
+        return server_document
+    return msgspec.structs.replace(server_document, api=api_facts(server.catalog.api, remarks=True))
 
 
 def _document(
@@ -253,18 +251,18 @@ def _document(
     sign_ins: Mapping[ServerKey, str],
 ) -> ServerDocument:
     server, entry = catalog.snapshot.servers.get(key), catalog.snapshot.entries.get(key)
-    last, process = _last_refresh(server, entry), facts.running.get(key)
+    last_refresh, process = _last_refresh(server, entry), facts.processes.get(key)
     conflict, entry = _conflict(server, entry, facts), current_entry(server, entry)
-    failure = None if last is None else last.failure or None
+    failure = None if last_refresh is None else last_refresh.failure or None
     if failure is not None and not facts.is_admin:
         failure = _HIDDEN_FAILURE
-    shown = ServerDocument(
+    server_document = ServerDocument(
         server=str(key),
         state=server_state(server, entry)[0],
         prefix=server.catalog.prefix if server is not None else entry.prefix if entry is not None else None,
         offline=server is None or not server.catalog.online,
         endpoint=server_target(key).decode(),
-        refreshed=None if last is None else RefreshDocument(last.at, failure),
+        refreshed=None if last_refresh is None else RefreshDocument(last_refresh.at, failure),
         problems=(),
         sign_in=sign_ins.get(key, UNSET),
         reason=entry.reason if entry is not None and entry.reason else UNSET,
@@ -276,9 +274,9 @@ def _document(
         rss_bytes=sizes.get(key, UNSET),
     )
     if server is None:
-        return shown
+        return server_document
     held = server.catalog.held if facts.is_admin else 0
-    return msgspec.structs.replace(_with_tools(shown, server, catalog), held=held or UNSET)
+    return msgspec.structs.replace(_with_tools(server_document, server, catalog), held=held or UNSET)
 
 
 def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFacts) -> str | UnsetType:
@@ -294,33 +292,35 @@ def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFact
     return UNSET if server is None else _PREFIX_TAKEN
 
 
-def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) -> ServerDocument:
+def _with_tools(server_document: ServerDocument, server: Server, catalog: SubjectCatalog) -> ServerDocument:
     """Add members to the document of a server that has answered."""
     view = catalog.server_view(server.key)
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
-    discovered, info = server.catalog, server_info(server)
-    complete = len(routes) == len(server.tools)
+    server_catalog, info = server.catalog, server_info(server)
+    sees_all_tools = len(routes) == len(server.tools)
     return msgspec.structs.replace(
-        shown,
+        server_document,
         breaker=CLOSED if route is None else route.guard.state,
         pods_left=UNSET if route is None else route.upstream.gauges().pods_left or UNSET,
         tools=len(routes),
         p95_ms=_slowest_p95_ms(catalog.snapshot.states.get(server.key, {}), routes),
-        transport=str(discovered.endpoint.__struct_config__.tag),
-        protocol_version=discovered.protocol_version,
-        extensions=sorted(extensions(discovered.capabilities)),
+        transport=str(server_catalog.endpoint.__struct_config__.tag),
+        protocol_version=server_catalog.protocol_version,
+        extensions=sorted(extensions(server_catalog.capabilities)),
         server_info=Raw(b"null" if info is None else info),
-        hash=discovered.hash,
-        updated_at=discovered.updated_at,
-        problems=server.problems if complete else (),
-        api=api_facts(discovered.api, remarks=False) if complete and discovered.api is not None else UNSET,
+        hash=server_catalog.hash,
+        updated_at=server_catalog.updated_at,
+        problems=server.problems if sees_all_tools else (),
+        api=api_facts(server_catalog.api, remarks=False)
+        if sees_all_tools and server_catalog.api is not None
+        else UNSET,
     )
 
 
 def _slowest_p95_ms(states: Mapping[str, ToolState], tools: Collection[str]) -> float | UnsetType:
-    measured = (states[tool].quantiles for tool in tools if tool in states)
-    return max((quantiles.p95_ms for quantiles in measured if quantiles is not None), default=UNSET)
+    all_quantiles = (states[tool].quantiles for tool in tools if tool in states)
+    return max((quantiles.p95_ms for quantiles in all_quantiles if quantiles is not None), default=UNSET)
 
 
 def _last_refresh(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:

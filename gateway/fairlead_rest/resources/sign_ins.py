@@ -59,10 +59,10 @@ class SignInDocument(msgspec.Struct, frozen=True, omit_defaults=True, rename="ca
 
 
 def router(context: RestContext) -> APIRouter:
-    """Make the routes."""
+    """Make the routes of `/v1/servers/{server}/sign-in`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
-    def named(request: Request, server: str) -> tuple[Identity, ServerKey]:
+    def find_sign_in(request: Request, server: str) -> tuple[Identity, ServerKey]:
         catalog = context.catalog(request)
         key = find_server(catalog, server).key
         try:
@@ -71,7 +71,7 @@ def router(context: RestContext) -> APIRouter:
             raise _problem(error) from error
         if not context.sign_ins.requires(key):
             entry = next((each for each in catalog.unready_servers() if each.key == key), None)
-            if entry is not None:  # it has never answered, so that is not known
+            if entry is not None:  # the server has never answered, so it is unknown whether it asks users to sign in
                 raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
             raise Problem(NOT_FOUND, f"{key} does not ask users to sign in")
         return catalog.identity, key
@@ -79,18 +79,18 @@ def router(context: RestContext) -> APIRouter:
     async def document(identity: Identity, key: ServerKey) -> SignInDocument:
         signed_in = await context.sign_ins.is_signed_in(identity, key)
         pending = None if signed_in else context.sign_ins.of_caller(identity, key)
-        wanted = _wanted(context.sign_ins.key_of(key))
+        key_document = _key_document(context.sign_ins.key_of(key))
         if pending is None:
-            return SignInDocument(str(key), signed_in, None, None, wanted)
+            return SignInDocument(str(key), signed_in, None, None, key_document)
         url = context.sign_ins.site.link(key, pending.id)
-        return SignInDocument(str(key), signed_in, url, pending.failure or None, wanted)
+        return SignInDocument(str(key), signed_in, url, pending.failure or None, key_document)
 
     @routes.post(
         "/servers/{server:path}/sign-in",
         **describe_route("Get a link at which the caller signs in at a server", SignInDocument, examples.OPEN),
     )
     async def ask(request: Request, server: str) -> Response:
-        identity, key = named(request, server)
+        identity, key = find_sign_in(request, server)
         try:
             await context.sign_ins.ask(identity, key)
         except GrantFailed as error:
@@ -104,7 +104,7 @@ def router(context: RestContext) -> APIRouter:
         **describe_route("Show whether the caller is signed in at a server", SignInDocument, examples.STATE),
     )
     async def show(request: Request, server: str) -> Response:
-        return answer(await document(*named(request, server)))
+        return answer(await document(*find_sign_in(request, server)))
 
     @routes.put(
         "/servers/{server:path}/sign-in",
@@ -113,28 +113,28 @@ def router(context: RestContext) -> APIRouter:
         ),
     )
     async def enter(request: Request, server: str) -> Response:
-        entered = decode(await context.read(request), EnteredKey)
-        identity, key = named(request, server)
-        await _enter_key(context.sign_ins, identity, key, entered)
+        entered_key = decode(await context.read(request), EnteredKey)
+        identity, key = find_sign_in(request, server)
+        await _enter_key(context.sign_ins, identity, key, entered_key)
         context.guard.record_grant_made(request.scope, identity, key, "key")
         return answer(await document(identity, key))
 
     return routes
 
 
-async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, entered: EnteredKey) -> None:
+async def _enter_key(sign_ins: SignIns, identity: Identity, server: ServerKey, entered_key: EnteredKey) -> None:
     """Store a key. Raises Problem, whose text does not quote the key."""
     if sign_ins.key_of(server) is None:
         raise Problem(INVALID_ARGUMENTS, f"users sign in at {server} by a link, and enter no key: ask without a key")
     try:
-        await sign_ins.enter_key(identity, server, entered.key)
+        await sign_ins.enter_key(identity, server, entered_key.key)
     except UnusableKey as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
     except GrantFailed as error:
         raise _problem(error) from error
 
 
-def _wanted(key: UserKeySettings | None) -> WantedKey | None:
+def _key_document(key: UserKeySettings | None) -> WantedKey | None:
     return None if key is None else WantedKey(key.description, key.help_url)
 
 

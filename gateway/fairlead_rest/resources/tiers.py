@@ -96,10 +96,10 @@ def router(context: RestContext) -> APIRouter:
 
 def list_visible(catalog: SubjectCatalog) -> TierList:
     """List the tiers of the subject, with the tools that each shows and hides."""
-    snapshot, shown, default = catalog.snapshot, catalog.tiers, catalog.default_tier
+    snapshot, visible_tiers, default = catalog.snapshot, catalog.tiers, catalog.default_tier
     documents = []
     for tier in by_speed(snapshot.rules.tiers):
-        if tier.name not in shown:
+        if tier.name not in visible_tiers:
             continue
         view = catalog.view(tier.name)
         documents.append(
@@ -131,7 +131,7 @@ def choose(context: RestContext, catalog: SubjectCatalog, tier_request: TierRequ
     choice, new_state = chooser.choose(tier_request, state, choosers.clock())
     choice = limit_tier(choice, catalog)
     view = catalog.view(choice.tier)
-    expected = outlook(view, catalog.snapshot, choice.limit_ms, tier_request.speech_turn_ms)
+    expectation = outlook(view, catalog.snapshot, choice.limit_ms, tier_request.speech_turn_ms)
     return TierAnswer(
-        **msgspec.structs.asdict(choice), **msgspec.structs.asdict(expected), state=choosers.sealer.seal(new_state)
+        **msgspec.structs.asdict(choice), **msgspec.structs.asdict(expectation), state=choosers.sealer.seal(new_state)
     )

@@ -101,7 +101,7 @@ def router(context: RestContext) -> APIRouter:
     )
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
-        request_body, visible, planned = await _read_when_ready(context, request, body)
+        request_body, visible, plans = await _read_when_ready(context, request, body)
         at_once = 1 if request_body.strategy == "sequential" else request_body.limit
         address = request.client.host if request.client else ""
         origin = Origin(address, dict(request.scope["headers"]), request.scope[IDENTITY])
@@ -110,7 +110,7 @@ def router(context: RestContext) -> APIRouter:
             runs = run_calls(
                 services,
                 origin,
-                PlannedCalls(visible, planned),
+                PlannedCalls(visible, plans),
                 held_responses,
                 at_once=at_once,
                 result_tokens=request_body.result_tokens,
@@ -118,9 +118,9 @@ def router(context: RestContext) -> APIRouter:
             outcomes = await while_connected(request, runs)
             if outcomes is None:
                 return Response(status_code=499)  # the client is gone; an exception would be logged with a traceback
-            cost = _cost(request_body, visible, planned, (time.monotonic() - began) * 1000)
+            cost = _cost(request_body, visible, plans, (time.monotonic() - began) * 1000)
             return await services.work.process_document(
-                lambda: _response(_answer(request_body, planned, outcomes, cost)), long=_are_long(outcomes)
+                lambda: _response(_answer(request_body, plans, outcomes, cost)), long=_are_long(outcomes)
             )
 
     @routes.post(
@@ -149,19 +149,23 @@ async def _read_when_ready(
     end = time.monotonic() + services.catalogs.patience.seconds
     while True:
         catalog = context.catalog(request)
-        read = read_few_calls(services.catalogs, catalog, body)
-        if read is None:
-            read = await services.work.do(partial(read_calls, services.catalogs, catalog, body))
-        starting = next((plan.unready for plan in read[2] if services.catalogs.starts(plan.unready)), None)
-        left, agent = end - time.monotonic(), agent_in(request.scope)
-        if starting is None or not await services.catalogs.patience.wait(starting.key, left, agent):
-            return read
+        matched_calls = read_few_calls(services.catalogs, catalog, body)
+        if matched_calls is None:
+            matched_calls = await services.work.do(partial(read_calls, services.catalogs, catalog, body))
+        starting_server = next(
+            (plan.unready for plan in matched_calls[2] if services.catalogs.starts(plan.unready)), None
+        )
+        seconds_left, agent = end - time.monotonic(), agent_in(request.scope)
+        if starting_server is None or not await services.catalogs.patience.wait(
+            starting_server.key, seconds_left, agent
+        ):
+            return matched_calls
 
 
-def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[PlannedCall]) -> Prediction:
+def _predict(body: ToolCallsBody, visible: VisibleTools, plans: list[PlannedCall]) -> Prediction:
     """Predict the cost of calls, without running or counting them or checking their arguments by a schema."""
     calls = []
-    for plan in planned:
+    for plan in plans:
         entry, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NO_GUESS
         tool = None if entry is None else entry.name
         calls.append(
@@ -169,14 +173,12 @@ def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[PlannedCa
                 prediction.usual_ms, prediction.slow_ms, prediction.basis, plan.call.id, plan.call.wire_name, tool
             )
         )
-    return Prediction(find_format(body.format).name, calls, _cost(body, visible, planned))
+    return Prediction(find_format(body.format).name, calls, _cost(body, visible, plans))
 
 
-def _cost(
-    body: ToolCallsBody, visible: VisibleTools, planned: list[PlannedCall], actual_ms: float | None = None
-) -> Cost:
+def _cost(body: ToolCallsBody, visible: VisibleTools, plans: list[PlannedCall], actual_ms: float | None = None) -> Cost:
     at_once = 1 if body.strategy == "sequential" else body.limit
-    calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
+    calls = [(plan.entry, plan.timeout) for plan in plans if plan.runs and plan.entry]
     return predict_cost(visible, body.strategy, at_once, calls, actual_ms)
 
 
@@ -185,24 +187,27 @@ def _are_long(outcomes: list[CallOutcome]) -> bool:
     return len(outcomes) > MAX_MATCHED_AT_ONCE or sum(len(outcome.result or b"") for outcome in outcomes) > SMALL
 
 
-def _answer(
-    body: ToolCallsBody, planned: list[PlannedCall], outcomes: list[CallOutcome], cost: Cost
-) -> ToolCallsAnswer:
+def _answer(body: ToolCallsBody, plans: list[PlannedCall], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
-    for plan, outcome in zip(planned, outcomes, strict=True):
+    for plan, outcome in zip(plans, outcomes, strict=True):
         result = result_for(plan, outcome)
         results.append(result)
         documents.append(_document(plan, outcome, result))
     carry = body.carry
     write = message_format(body.format).write_results
-    written = write(
-        [plan.call for plan in planned],
+    written_messages = write(
+        [plan.call for plan in plans],
         results,
         Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
     )
     return ToolCallsAnswer(
-        find_format(body.format).name, written.messages, documents, written.pending, written.report, cost
+        find_format(body.format).name,
+        written_messages.messages,
+        documents,
+        written_messages.pending,
+        written_messages.report,
+        cost,
     )
 
 
@@ -210,14 +215,14 @@ def _response(body: ToolCallsAnswer) -> Response:
     """Make the response. It has `Retry-After` if calls were rate-limited or their server is starting. Raises Problem if
     this applies to all calls: then nothing was done, and the client can repeat the request.
     """
-    limited = [call for call in body.calls if call.code in (RATE_LIMITED, STARTING)]
-    after = max((call.retry_after_ms or 0 for call in limited), default=0)
-    if limited and len(limited) == len(body.calls):
-        code = RATE_LIMITED if any(call.code == RATE_LIMITED for call in limited) else STARTING
-        raise Problem(code, limited[0].message or "too many calls: retry later", retry_after_ms=after or 1000)
+    limited_calls = [call for call in body.calls if call.code in (RATE_LIMITED, STARTING)]
+    wait_ms = max((call.retry_after_ms or 0 for call in limited_calls), default=0)
+    if limited_calls and len(limited_calls) == len(body.calls):
+        code = RATE_LIMITED if any(call.code == RATE_LIMITED for call in limited_calls) else STARTING
+        raise Problem(code, limited_calls[0].message or "too many calls: retry later", retry_after_ms=wait_ms or 1000)
     response = answer(encode(body))
-    if limited:
-        response.headers["Retry-After"] = seconds_of(after or 1000)
+    if limited_calls:
+        response.headers["Retry-After"] = seconds_of(wait_ms or 1000)
     return response
 
 

@@ -160,13 +160,13 @@ async def list_encoded(services: ToolServices, catalog: SubjectCatalog, tools_qu
     visible = services.catalogs.visible_tools(catalog, tools_query.tier)
     entries = visible.add_reader(visible.select(tools_query.tags, tools_query.servers))
     hidden = visible.hidden_tools(tools_query.tags, tools_query.servers)
-    budgeted = (
+    is_limited = (
         tools_query.model is not None
         or tools_query.limits.max_tools is not None
         or tools_query.limits.tool_tokens is not None
     )
     if tools_query.format is None:
-        if budgeted:
+        if is_limited:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens require format, for example `mcp`")
         return encode(ToolsAnswer([document(entry) for entry in with_pauses(entries)], hidden))
     format_ = find_format(tools_query.format)
@@ -174,7 +174,7 @@ async def list_encoded(services: ToolServices, catalog: SubjectCatalog, tools_qu
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=tools_query.strict, model=tools_query.model, gemini_field=tools_query.gemini_field)
     caller_tools = parse_caller_tools(tools_query.caller_tools, tools_query.caller_format, visible)
-    if not budgeted or not (entries or caller_tools.tools):
+    if not is_limited or not (entries or caller_tools.tools):
         offer = await convert_tools(services.work, visible, entries, format_, options, caller_tools=caller_tools)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
     plan = await fit_tools(

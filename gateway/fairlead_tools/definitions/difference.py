@@ -49,30 +49,32 @@ class HeldChange(msgspec.Struct, frozen=True):
 
 def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     """Compare a definition that `pins` holds back with the approved definition."""
-    old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
-    lines = unify(old, definition.definition)
-    shown = _shorten(lines)
+    approved_definition = next(
+        (each.definition for each in pins.approved if each.identity == definition.identity), None
+    )
+    lines = unify(approved_definition, definition.definition)
+    shown_lines = _shorten(lines)
     return HeldChange(
         definition.sort,
         definition.name,
-        "new" if old is None else "changed",
+        "new" if approved_definition is None else "changed",
         definition.approval,
-        shown,
-        cut=shown != lines,
+        shown_lines,
+        cut=shown_lines != lines,
         suspicious=[str(finding) for finding in scan([definition])],
     )
 
 
-def unify(before: Raw | None, after: Raw) -> list[str]:
+def unify(old_definition: Raw | None, new_definition: Raw) -> list[str]:
     """Make a unified diff of the members that differ; invisible characters are shown as escapes."""
-    old, new = _members(before), _members(after)
+    old_members, new_members = _members(old_definition), _members(new_definition)
     lines: list[str] = []
-    for member in [*new, *(member for member in old if member not in new)]:
-        if (before_lines := old.get(member, [])) != (after_lines := new.get(member, [])):
+    for member in [*new_members, *(member for member in old_members if member not in new_members)]:
+        if (old_lines := old_members.get(member, [])) != (new_lines := new_members.get(member, [])):
             lines.append(f"@@ {escape_unprintable(member)} @@" if member else "@@")
-            lines += _compare(before_lines, after_lines)
-    if not lines and before is not None:
-        lines = ["@@ equal members, different JSON text @@", f"-{_raw(before)}", f"+{_raw(after)}"]
+            lines += _compare(old_lines, new_lines)
+    if not lines and old_definition is not None:
+        lines = ["@@ equal members, different JSON text @@", f"-{_raw(old_definition)}", f"+{_raw(new_definition)}"]
     return lines
 
 
@@ -84,20 +86,20 @@ def decode(definition: Raw) -> Any:
         return _raw(definition)
 
 
-def _compare(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    if before and after and max(len(before), len(after)) <= MOST_COMPARED:
-        return [*difflib.unified_diff(before, after, lineterm="", n=CONTEXT)][3:]
-    return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
+def _compare(old_lines: Sequence[str], new_lines: Sequence[str]) -> list[str]:
+    if old_lines and new_lines and max(len(old_lines), len(new_lines)) <= MOST_COMPARED:
+        return [*difflib.unified_diff(old_lines, new_lines, lineterm="", n=CONTEXT)][3:]
+    return [*(f"-{line}" for line in old_lines), *(f"+{line}" for line in new_lines)]
 
 
 def _shorten(lines: list[str]) -> list[str]:
-    shown, left = [], MOST_CHARACTERS
+    shown_lines, remaining_characters = [], MOST_CHARACTERS
     for line in lines[:MOST_LINES]:
-        if len(line) > left:
+        if len(line) > remaining_characters:
             break
-        left -= len(line)
-        shown.append(line)
-    return shown
+        remaining_characters -= len(line)
+        shown_lines.append(line)
+    return shown_lines
 
 
 def _members(definition: Raw | None) -> dict[str, list[str]]:
@@ -105,7 +107,7 @@ def _members(definition: Raw | None) -> dict[str, list[str]]:
         return {}
     value = decode(definition)
     if isinstance(value, dict):
-        return {str(member): _lines(inside) for member, inside in value.items()}
+        return {str(member): _lines(member_value) for member, member_value in value.items()}
     return {"": _lines(value)}
 
 

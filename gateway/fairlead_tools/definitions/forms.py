@@ -38,8 +38,8 @@ _MAX_MENDS: Final = 32
 """Maximum number of repairs of one definition; removed nulls do not count."""
 MAX_CHANGES: Final = 20
 """Maximum number of reported changes of one definition."""
-_SHOWN: Final = 200
-_SHOWN_STEP: Final = 60
+_MAX_SHOWN: Final = 200
+_MAX_SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
 """Replaces values in error messages, because they may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
@@ -79,31 +79,31 @@ class Forms(NamedTuple):
     legacy: Form
 
 
-def make_forms(raw: bytes, listed: ListedType) -> Forms:
+def make_forms(raw: bytes, listed_type: ListedType) -> Forms:
     """Validate and repair one definition. A valid definition is returned as the same object. Raises nothing."""
     try:
         value = _decode(raw)
     except jsonrpc.UNREADABLE as error:
-        return _refusal(" ".join(str(error).split())[:_SHOWN] or "the definition is nested too deeply")
+        return _refusal(" ".join(str(error).split())[:_MAX_SHOWN] or "the definition is nested too deeply")
     if _LONG_NUMBER.search(raw) and _has_huge_integer(value):
         return _refusal(f"the definition has a number of more than {MAX_DIGITS} digits")
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         return _refusal(f"the definition is nested deeper than {MAX_DEPTH} objects and lists")
     draft = _Draft(raw, value)
-    if listed is ListedType.TOOL and isinstance(value, dict):
+    if listed_type is ListedType.TOOL and isinstance(value, dict):
         draft.mend_schemas()
-    refusal = draft.conform(_validator(MODERN_VERSION, listed)) or draft.suit_parsers(listed)
+    refusal = draft.conform(_validator(MODERN_VERSION, listed_type)) or draft.suit_parsers(listed_type)
     if refusal:
         return _refusal(refusal)
     modern = draft.form()
-    if listed is not ListedType.TOOL:  # other definitions are the same in both revisions
+    if listed_type is not ListedType.TOOL:  # other definitions are the same in both revisions
         return Forms(modern, modern)
     refusal = draft.suit_old_clients()
     return Forms(modern, Form(b"", draft.changes, refusal) if refusal else draft.form())
 
 
-def _refusal(why: str) -> Forms:
-    form = Form(b"", (), why)
+def _refusal(reason: str) -> Forms:
+    form = Form(b"", (), reason)
     return Forms(form, form)
 
 
@@ -113,7 +113,7 @@ class _Draft:
     def __init__(self, raw: bytes, value: Any) -> None:
         self._raw = raw
         self._value = value
-        self._changed: set[str] = set()
+        self._changed_members: set[str] = set()
         self._changes: list[str] = []
 
     @property
@@ -121,10 +121,10 @@ class _Draft:
         return tuple(self._changes)
 
     def form(self) -> Form:
-        if not self._changed:
+        if not self._changed_members:
             return Form(self._raw)
         members = _decode_members(self._raw)
-        for name in self._changed:
+        for name in self._changed_members:
             if name in self._value:
                 members[name] = Raw(_encode(self._value[name]))
             else:
@@ -168,10 +168,10 @@ class _Draft:
         valid."""
         schema = self._value.get("outputSchema")
         if schema is not None:
-            not_object = schema.get("type") != "object"
-            why = "the schema is not of type object" if not_object else unusable_in_old_clients(schema)
-            if why:
-                self._leave_out("outputSchema", f"left out for older clients, as {why}")
+            is_not_object = schema.get("type") != "object"
+            reason = "the schema is not of type object" if is_not_object else unusable_in_old_clients(schema)
+            if reason:
+                self._leave_out("outputSchema", f"left out for older clients, as {reason}")
         for name in _SCHEMAS:
             schema = self._value.get(name)
             properties: Any = schema.get("properties") if isinstance(schema, dict) else None
@@ -183,24 +183,24 @@ class _Draft:
                     )
         return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
 
-    def suit_parsers(self, listed: ListedType) -> str:
+    def suit_parsers(self, listed_type: ListedType) -> str:
         """Repair values that MCP's schema allows but a client's parser refuses. Returns a sentence about the first such
         value that cannot be repaired; empty if there is no such value.
         """
-        if listed is ListedType.TOOL:
+        if listed_type is ListedType.TOOL:
             if "execution" in self._value:  # not in 2026-07-28, but clients of both revisions read it
                 self.conform(_execution())
             return ""
-        blank = blank_name(self._value)
-        if blank:
-            return f"{blank} is empty"
-        if listed is ListedType.PROMPT:
+        blank_path = blank_name(self._value)
+        if blank_path:
+            return f"{blank_path} is empty"
+        if listed_type is ListedType.PROMPT:
             return ""
         annotations = self._value.get("annotations", {})
         if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
             del annotations["lastModified"]
             self._note(("annotations", "lastModified"), "left out, because the value is not a time with a UTC offset")
-        return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
+        return self._suit_parsers_of_resources() if listed_type is ListedType.RESOURCE else ""
 
     def _suit_parsers_of_resources(self) -> str:
         size = self._value.get("size", 0)
@@ -209,8 +209,8 @@ class _Draft:
         if isinstance(size, float):
             self._value["size"] = int(size)
             self._note(("size",), "written as an integer")
-        why = wrong_uri(self._value["uri"])
-        return f"uri: {why}" if why else ""
+        reason = wrong_uri(self._value["uri"])
+        return f"uri: {reason}" if reason else ""
 
     def _leave_out_nulls(self) -> None:
         """Remove members that are null, which MCP allows nowhere. A required member is then reported as missing."""
@@ -242,8 +242,8 @@ class _Draft:
     def _leave_out_icons(self) -> None:
         """Remove invalid icons, because icons are only decoration."""
         icons = self._value.get("icons")
-        valid = _validator(MODERN_VERSION, "Icon").is_valid
-        valid_icons = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []
+        is_valid = _validator(MODERN_VERSION, "Icon").is_valid
+        valid_icons = [icon for icon in icons if is_valid(icon)] if isinstance(icons, list) else []
         if valid_icons:
             self._value["icons"] = valid_icons
             self._note(("icons",), "invalid icons are left out")
@@ -251,22 +251,22 @@ class _Draft:
             self._leave_out("icons", "left out")
 
     def _note(self, path: Path, change: str) -> None:
-        self._changed.add(str(path[0]))
+        self._changed_members.add(str(path[0]))
         if len(self._changes) < MAX_CHANGES:
             self._changes.append(f"{dot_path(path)}: {change}")
 
 
 def _sentence(path: Path, error: jsonschema_rs.ValidationError) -> str:
-    missing = getattr(error.kind, "property", None)
-    if path == ("inputSchema", "type") or (path == ("inputSchema",) and missing == "type"):
+    missing_member = getattr(error.kind, "property", None)
+    if path == ("inputSchema", "type") or (path == ("inputSchema",) and missing_member == "type"):
         return 'the inputSchema does not have "type": "object"'
-    fault = error.message[:_SHOWN] if missing is None else f"no {missing}"
+    fault = error.message[:_MAX_SHOWN] if missing_member is None else f"no {missing_member}"
     return f"{dot_path(path)}: {fault}" if path else fault
 
 
 def dot_path(path: Path) -> str:
     """Write a path for messages, such as `icons[0].src`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_STEP]}" for step in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_MAX_SHOWN_STEP]}" for step in path)
     return text.removeprefix(".")
 
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Final
 
-_SUSPECT: Final = re.compile(
+_SUSPICIOUS_CHARACTER: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -26,7 +26,7 @@ _RIGHT_TO_LEFT: Final = re.compile(
 )
 _WITHOUT_BLANKS: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u4e00-\u9fff]")
 """Matches scripts that use zero-width spaces for line breaks: Thai, Lao, Burmese, Khmer, also Japanese and Chinese."""
-_DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
+_DIRECTION_MARKS: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
 _JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
 _LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
 MANY: Final = 3
@@ -39,18 +39,18 @@ def describe_hidden_characters(text: str) -> str:
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)
     needs: frozenset[str] | None = None
-    for match in _SUSPECT.finditer(text):
+    for match in _SUSPICIOUS_CHARACTER.finditer(text):
         if needs is None:
             needs = _needs(text)
-        what = _describe(text, match.start(), needs)
-        if what:
-            return f"{what} (U+{ord(match.group()):04X})"
+        description = _describe(text, match.start(), needs)
+        if description:
+            return f"{description} (U+{ord(match.group()):04X})"
     return "text moved out of view by blanks" if _OUT_OF_VIEW.search(text) else ""
 
 
 def _needs(text: str) -> frozenset[str]:
-    """Return the invisible characters that the scripts in a text need: `direction` for direction marks, `breaks` for
-    zero-width spaces.
+    """Return the kinds of invisible characters that the scripts in a text need: `direction` for direction marks,
+    `breaks` for zero-width spaces.
     """
     needs = {"direction"} if _RIGHT_TO_LEFT.search(text) else set()
     return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
@@ -64,9 +64,9 @@ def _describe(text: str, at: int, needs: frozenset[str]) -> str:
         return "invisible tag characters"
     if _is_selector(code):
         return "" if _selects(text, at) else "variation selectors without effect"
-    if code in _DIRECTION:
-        allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _is_crowded(text, at)
-        return "" if allowed else "a character that changes the direction of text"
+    if code in _DIRECTION_MARKS:
+        is_allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _is_crowded(text, at)
+        return "" if is_allowed else "a character that changes the direction of text"
     if code in (0x200C, 0x200D):
         return "" if _joins(text, at) else "invisible characters"
     if code == 0x200B and "breaks" in needs and not _is_crowded(text, at):
@@ -82,20 +82,24 @@ def _selects(text: str, at: int) -> bool:
     """Whether a selector follows a character with variants: an emoji, sign, digit of a keycap or ideograph."""
     if at == 0:
         return False
-    before = text[at - 1]
+    previous_character = text[at - 1]
     if 0x180B <= ord(text[at]) <= 0x180F:
-        return 0x1800 <= ord(before) <= 0x18AF and not _is_selector(ord(before))
-    return unicodedata.category(before) not in _LETTERS and not _is_selector(ord(before))
+        return 0x1800 <= ord(previous_character) <= 0x18AF and not _is_selector(ord(previous_character))
+    return unicodedata.category(previous_character) not in _LETTERS and not _is_selector(ord(previous_character))
 
 
 def _joins(text: str, at: int) -> bool:
     """Whether a joiner is between letters of a joining script or between parts of an emoji."""
     if at == 0 or at + 1 >= len(text):
         return False
-    before, after = text[at - 1], text[at + 1]
-    if unicodedata.category(before) in _JOINING and ord(before) > 0x2FF and not _is_selector(ord(before)):
-        return unicodedata.category(after) != "Cf"
-    return ord(text[at]) == 0x200D and _is_emoji(before) and _is_emoji(after)
+    previous_character, next_character = text[at - 1], text[at + 1]
+    if (
+        unicodedata.category(previous_character) in _JOINING
+        and ord(previous_character) > 0x2FF
+        and not _is_selector(ord(previous_character))
+    ):
+        return unicodedata.category(next_character) != "Cf"
+    return ord(text[at]) == 0x200D and _is_emoji(previous_character) and _is_emoji(next_character)
 
 
 def _is_emoji(character: str) -> bool:
@@ -104,5 +108,5 @@ def _is_emoji(character: str) -> bool:
 
 def _is_crowded(text: str, at: int) -> bool:
     """Whether MANY suspicious characters follow each other. Such a sequence may encode a message."""
-    row = text[at : at + MANY]
-    return len(row) == MANY and all(_SUSPECT.match(character) for character in row)
+    characters = text[at : at + MANY]
+    return len(characters) == MANY and all(_SUSPICIOUS_CHARACTER.match(character) for character in characters)

@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 
 
 class Sign(NamedTuple):
-    """Phrase to search for, with its description (`what`). Hints and pattern match text in lower case."""
+    """Phrase to search for, with its description. Hints and pattern match text in lower case."""
 
-    what: str
+    description: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
 
 
-def _sign(what: str, hints: str, pattern: str) -> Sign:
-    return Sign(what, tuple(hints.split(",")), re.compile(pattern))
+def _sign(description: str, hints: str, pattern: str) -> Sign:
+    return Sign(description, tuple(hints.split(",")), re.compile(pattern))
 
 
 _WORDS: Final = r"(?:[\w'’]{1,30}[\s,]{1,3}){0,5}"
-_SPOKEN_TO: Final = r"(?:system|assistant|instructions?|prompt|admin|secret|hidden|developer|override)"
+_MODEL_WORDS: Final = r"(?:system|assistant|instructions?|prompt|admin|secret|hidden|developer|override)"
 
 SIGNS: Final = (
     _sign(
@@ -32,7 +32,7 @@ SIGNS: Final = (
         "<important,</important,<critical,<secret,<hidden,<system-,<system_,<system>,</system,<instruction,"
         "</instruction,</assistant,</prompt,<override,<!important",
         r"</?(?:important|critical|secret|hidden|override|system[-_ ](?:prompt|message|reminder|note|instructions?))"
-        rf"\b[^<>\n]{{0,60}}>|</{_SPOKEN_TO}>|(?:^|\n)[ \t]{{0,8}}<(?:{_SPOKEN_TO})>",
+        rf"\b[^<>\n]{{0,60}}>|</{_MODEL_WORDS}>|(?:^|\n)[ \t]{{0,8}}<(?:{_MODEL_WORDS})>",
     ),
     _sign(
         "a token of a chat template",
@@ -76,8 +76,8 @@ SIGNS: Final = (
 
 def describe_model_phrases(text: str) -> str:
     """Describe the first phrase in `text` that addresses the model; empty if there is no such phrase."""
-    low = text.lower()
+    lower_text = text.lower()
     for sign in SIGNS:
-        if any(hint in low for hint in sign.hints) and sign.pattern.search(low):
-            return sign.what
+        if any(hint in lower_text for hint in sign.hints) and sign.pattern.search(lower_text):
+            return sign.description
     return ""

@@ -19,7 +19,7 @@ from fairlead_tools.definitions.printable import fit
 
 FINDINGS_LIMIT: Final = 50
 """Number of findings after which the scan of a server ends."""
-_PATH_SHOWN: Final = 100
+_MAX_SHOWN_PATH: Final = 100
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Finding:
 
     def __str__(self) -> str:
         subject = f"{self.sort} {fit(self.name)}" if self.name else self.sort
-        return f"{subject}: {fit(self.member, _PATH_SHOWN)}: {self.what}" if self.member else f"{subject}: {self.what}"
+        return (
+            f"{subject}: {fit(self.member, _MAX_SHOWN_PATH)}: {self.what}" if self.member else f"{subject}: {self.what}"
+        )
 
 
 def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
@@ -42,12 +44,12 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     for definition in definitions:
         for member, text in _texts(definition):
-            for cause, what in (
+            for cause, description in (
                 (Cause.HIDDEN_CHARACTERS, describe_hidden_characters(text)),
                 (Cause.SPEAKS_TO_THE_MODEL, describe_model_phrases(text)),
             ):
-                if what:
-                    findings.append(Finding(cause, definition.sort, definition.name, member, what))
+                if description:
+                    findings.append(Finding(cause, definition.sort, definition.name, member, description))
         if len(findings) >= FINDINGS_LIMIT:
             break
     return tuple(findings[:FINDINGS_LIMIT])
@@ -66,8 +68,8 @@ def _texts(definition: Pinned) -> Iterator[tuple[str, str]]:
             yield path, value
         elif isinstance(value, dict):
             for key, member in value.items():
-                inside = f"{path[:_PATH_SHOWN]}.{key}" if path else str(key)
+                member_path = f"{path[:_MAX_SHOWN_PATH]}.{key}" if path else str(key)
                 yield f"a member name in {path}" if path else "a member name", str(key)
-                pending.append((inside, member))
+                pending.append((member_path, member))
         elif isinstance(value, list):
-            pending += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]
+            pending += [(f"{path[:_MAX_SHOWN_PATH]}[{number}]", member) for number, member in enumerate(value)]

@@ -13,11 +13,11 @@ import jsonschema_rs
 
 from fairlead_mcp.schemas import DEFINITIONS, LISTS, MAPS, SINGLES, Schema
 
-Place: TypeAlias = tuple[str | int, ...]
+SchemaPath: TypeAlias = tuple[str | int, ...]
 
 _MAPS: Final = MAPS | DEFINITIONS
 _ARRAYS: Final = frozenset({"required", "enum", "examples"})
-_OTHERS: Final = frozenset(
+_OTHER_KEYWORDS: Final = frozenset(
     {
         "type",
         "title",
@@ -54,11 +54,11 @@ _OTHERS: Final = frozenset(
         "nullable",
     }
 )
-_NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
+_NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHER_KEYWORDS
 """Keywords that cannot be null: a null counts as absent. In contrast, null is a valid value of `const` and
 `default`.
 """
-_META: Final = {
+_META_SCHEMAS: Final = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "draft-06": "http://json-schema.org/draft-06/schema#",
     "draft-07": "http://json-schema.org/draft-07/schema#",
@@ -78,31 +78,31 @@ def is_schema(schema: Schema, draft: str | None = None) -> bool:
 
 def draft_of(schema: Schema) -> str:
     """Return the draft of JSON Schema that a schema names, such as "draft-07"; LATEST if it names no known draft."""
-    named = schema.get("$schema")
-    if isinstance(named, str):
-        for draft in _META:
-            if draft in named:
+    draft_url = schema.get("$schema")
+    if isinstance(draft_url, str):
+        for draft in _META_SCHEMAS:
+            if draft in draft_url:
                 return draft
     return LATEST
 
 
-def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
+def mend_schema(root: Schema) -> Iterator[tuple[SchemaPath, str]]:
     """Repair a schema in place, at any depth, and yield the path and description of each change."""
-    todo: list[tuple[Place, Schema]] = [((), root)]
-    while todo:
-        path, schema = todo.pop()
+    pending: list[tuple[SchemaPath, Schema]] = [((), root)]
+    while pending:
+        path, schema = pending.pop()
         for keyword, value in list(schema.items()):
             change = _mend_keyword(schema, keyword, value)
             if change:
                 yield (*path, keyword), change
-        for way, schemas in _schema_holders(schema):
+        for holder, schemas in _schema_holders(schema):
             for key, value in list(schemas.items() if isinstance(schemas, dict) else enumerate(schemas)):
                 if value is None or value == []:
                     schemas[key] = {}
-                    yield (*path, way, key), f"{'null' if value is None else '[]'} is written as {{}}"
+                    yield (*path, holder, key), f"{'null' if value is None else '[]'} is written as {{}}"
                 elif isinstance(value, dict):
-                    todo.append(((*path, way, key), value))
-        todo += (((*path, keyword), schema[keyword]) for keyword in SINGLES if isinstance(schema.get(keyword), dict))
+                    pending.append(((*path, holder, key), value))
+        pending += (((*path, keyword), schema[keyword]) for keyword in SINGLES if isinstance(schema.get(keyword), dict))
 
 
 def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
@@ -125,11 +125,11 @@ def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
 def _schema_holders(schema: Schema) -> Iterator[tuple[str, Any]]:
     """Yield the keywords of a schema that contain maps or lists of schemas."""
     for keyword, value in schema.items():
-        named = keyword in _MAPS and isinstance(value, dict)
-        if named or (isinstance(value, list) and (keyword in LISTS or keyword == "items")):
+        is_map = keyword in _MAPS and isinstance(value, dict)
+        if is_map or (isinstance(value, list) and (keyword in LISTS or keyword == "items")):
             yield keyword, value
 
 
 @cache
 def _meta_validator(draft: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for({"$schema": _META[draft], "$ref": _META[draft]}, offline=True)
+    return jsonschema_rs.validator_for({"$schema": _META_SCHEMAS[draft], "$ref": _META_SCHEMAS[draft]}, offline=True)

@@ -22,7 +22,14 @@ MAX_BYTES: Final = 64 << 10
 """Maximum number of bytes of an output schema. The check of a larger schema would block the event loop for too long."""
 MAX_PATTERN: Final = 500
 """Maximum number of characters of a pattern."""
-_REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
+_REFUSED_KEYWORDS: Final = (
+    "id",
+    "$async",
+    "formatMinimum",
+    "formatMaximum",
+    "formatExclusiveMinimum",
+    "formatExclusiveMaximum",
+)
 """Keywords of older drafts and of Ajv itself that Ajv refuses, or to which it gives another meaning."""
 _SIGNS_OF_CHECKED_KEYWORDS: Final = (
     b'Ref"',
@@ -54,22 +61,22 @@ the elements."""
 
 def unusable_in_old_clients(schema: Schema) -> str:
     """Explain why an output schema may not compile in older clients; empty if it certainly compiles."""
-    written = msgspec.json.encode(schema)
-    if len(written) > MAX_BYTES:
+    encoded = msgspec.json.encode(schema)
+    if len(encoded) > MAX_BYTES:
         return f"the schema has more than {MAX_BYTES >> 10} KiB"
     if not is_schema(schema) and not (draft_of(schema) == LATEST and is_schema(schema, TUPLES)):
         return "the schema is not valid JSON Schema"
-    if not any(keyword in written for keyword in _SIGNS_OF_CHECKED_KEYWORDS):
+    if not any(keyword in encoded for keyword in _SIGNS_OF_CHECKED_KEYWORDS):
         return ""
     try:
-        why = _odd_name(schema)
-        if why:
-            return why
+        fault = _name_fault(schema)
+        if fault:
+            return fault
         references = References(schema)
         for part in all_schemas(schema):
-            why = _odd_part(part)
-            if why:
-                return why
+            fault = _part_fault(part)
+            if fault:
+                return fault
             references.targets(part)
         Weights(schema)
     except UnresolvedReference as error:
@@ -79,20 +86,20 @@ def unusable_in_old_clients(schema: Schema) -> str:
     return ""
 
 
-def _odd_part(part: Schema) -> str:
+def _part_fault(part: Schema) -> str:
     return next(filter(None, (check(part) for check in _CHECKS)), "")
 
 
-def _odd_references(part: Schema) -> str:
-    pointing = [part[keyword] for keyword in REFERENCES if keyword in part]
-    within = all(isinstance(target, str) and target.startswith("#") for target in pointing)
-    return "" if within else f"the schema refers to {str(pointing)[:60]}, which it does not contain"
+def _reference_fault(part: Schema) -> str:
+    targets = [part[keyword] for keyword in REFERENCES if keyword in part]
+    are_internal = all(isinstance(target, str) and target.startswith("#") for target in targets)
+    return "" if are_internal else f"the schema refers to {str(targets)[:60]}, which it does not contain"
 
 
-def _odd_keywords(part: Schema) -> str:
-    refused = next((keyword for keyword in _REFUSED if keyword in part), "")
-    if refused:
-        return f"the schema has the keyword {refused}"
+def _keyword_fault(part: Schema) -> str:
+    refused_keyword = next((keyword for keyword in _REFUSED_KEYWORDS if keyword in part), "")
+    if refused_keyword:
+        return f"the schema has the keyword {refused_keyword}"
     if part.get("enum") == [] or not isinstance(part.get("additionalItems", True), bool | dict):
         return "the schema has an empty enum, or additionalItems that are not a schema"
     if "nullable" in part and ("type" not in part or not isinstance(part["nullable"], bool)):
@@ -100,30 +107,30 @@ def _odd_keywords(part: Schema) -> str:
     return ""
 
 
-def _odd_pattern(part: Schema) -> str:
+def _pattern_fault(part: Schema) -> str:
     if "pattern" not in part or is_portable(part["pattern"]):
         return ""
     return f"the schema's pattern {str(part['pattern'])[:60]!r} may not be ECMAScript"
 
 
-_CHECKS: Final = (_odd_references, _odd_keywords, _odd_pattern)
+_CHECKS: Final = (_reference_fault, _keyword_fault, _pattern_fault)
 
 
-def _odd_name(schema: Schema) -> str:
+def _name_fault(schema: Schema) -> str:
     """Explain which name in a schema may clash with a name in another schema: clients compile the schemas of all
     servers together. Empty if no name may clash.
     """
     names = Counter[str]()
-    todo: list[Any] = [schema]
-    while todo:
-        value = todo.pop()
+    pending: list[Any] = [schema]
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
             if value is not schema and isinstance(value.get("$id"), str):
                 return "a part of the schema has an $id"
             names.update(anchors(value))
-        todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    odd = next((name for name, count in names.items() if count > 1 or not _ANCHOR.fullmatch(name)), None)
-    return "" if odd is None else f"the schema's anchor {odd[:60]!r} is invalid or used twice"
+        pending += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    clashing_name = next((name for name, count in names.items() if count > 1 or not _ANCHOR.fullmatch(name)), None)
+    return "" if clashing_name is None else f"the schema's anchor {clashing_name[:60]!r} is invalid or used twice"
 
 
 def is_portable(pattern: object) -> bool:

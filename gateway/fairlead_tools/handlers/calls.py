@@ -90,9 +90,9 @@ class Handlers:
         self._tools = tools
         self._limit = limit
         self._clock = clock
-        self._quiet = asyncio.Event()
+        self._idle_event = asyncio.Event()
         """Set when the last running handler returns."""
-        self._closed = False
+        self._is_closed = False
         self._warning_times: dict[str, float] = {}
         """Time of the last warning about each tool, by `clock`."""
         self.threads = Threads(threads, f"{SERVER} tools")
@@ -115,10 +115,10 @@ class Handlers:
 
     async def aclose(self, grace: float) -> None:
         """Wait up to `grace` seconds for running handlers, then cancel them."""
-        self._closed = True
+        self._is_closed = True
         if self.running and grace > 0:
-            self._quiet.clear()
-            await wait_until_set(self._quiet, grace)
+            self._idle_event.clear()
+            await wait_until_set(self._idle_event, grace)
         for handler in tuple(self.running):
             handler.cancel()
         self.threads.shutdown()
@@ -131,7 +131,7 @@ class Handlers:
     def remove_running(self, handler: _Handler) -> None:
         self.running.discard(handler)
         if not self.running:
-            self._quiet.set()
+            self._idle_event.set()
 
     def warn_of_blocking(self, name: str, seconds: float) -> None:
         """Log that an `async` handler blocked the event loop, at most once per WARN_SECONDS and tool."""
@@ -149,7 +149,7 @@ class Handlers:
         """Return the seconds until a deadline, at least 0."""
         return max(0.0, deadline - self._clock())
 
-    # Inside
+    # Internal
 
     def _prepare(self, raw: bytes | Raw) -> tuple[Prepared, _Params]:
         try:
@@ -157,7 +157,7 @@ class Handlers:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _UnfitParams(f"the params of tools/call cannot be decoded: {error}") from error
         prepared = self._tools.get(params.name)
-        if prepared is None or self._closed:
+        if prepared is None or self._is_closed:
             raise ConnectFailed(f"the custom tool {params.name} does not exist any more", reason="Closed")
         if len(self.running) >= self._limit:
             raise PoolFull(f"{self._limit} custom tools are running already")
@@ -170,9 +170,9 @@ class HandlerCall:
     __slots__ = (
         "_context",
         "_deadline",
-        "_ended",
         "_handler",
         "_handlers",
+        "_has_ended",
         "_loop",
         "_max_bytes",
         "_name",
@@ -192,28 +192,28 @@ class HandlerCall:
         self._context: Context | None = None
         self._handler: _Handler | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._ended = False
+        self._has_ended = False
 
     def begin(self, prepared: Prepared, params: _Params) -> None:
         """Bind the arguments and start the handler. Raises McpError."""
         self._name = prepared.name
-        positional: tuple[Any, ...] = ()
-        named: dict[str, Any] = {}
+        positional_arguments: tuple[Any, ...] = ()
+        named_arguments: dict[str, Any] = {}
         if prepared.bind is None:
-            positional = (params.arguments or {},)
+            positional_arguments = (params.arguments or {},)
         else:
             try:
-                named = prepared.bind(params.arguments or {})
+                named_arguments = prepared.bind(params.arguments or {})
             except UnfitArguments as error:
                 raise _UnfitParams(str(error)) from error
         if prepared.context is not None:
-            self._context = named[prepared.context] = self._new_context(params)
-        work = functools.partial(prepared.tool.handler, *positional, **named)
+            self._context = named_arguments[prepared.context] = self._new_context(params)
+        work = functools.partial(prepared.tool.handler, *positional_arguments, **named_arguments)
         if prepared.is_async:
             self._on_loop(work)
         else:
             self._in_thread(work)
-        self._timer = self._loop.call_later(self._handlers.remaining(self._deadline), self._late)
+        self._timer = self._loop.call_later(self._handlers.remaining(self._deadline), self._end_late)
 
     def take_error(self, error: Exception) -> None:
         if self._end():
@@ -223,7 +223,7 @@ class HandlerCall:
         if self._end() and self._handler is not None:
             self._handler.cancel()
 
-    # Inside
+    # Internal
 
     def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
         steps = await_handler(work, self._on_step)
@@ -234,7 +234,7 @@ class HandlerCall:
     def _in_thread(self, work: Callable[[], Any]) -> None:
         self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guard, work)
         self._handlers.add_running(future)
-        future.add_done_callback(lambda ended: _call_in_loop(self._loop, self._on_return, ended))
+        future.add_done_callback(lambda handler: _call_in_loop(self._loop, self._on_return, handler))
 
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.remove_running(handler)
@@ -244,7 +244,7 @@ class HandlerCall:
             )
             return
         error = handler.exception()  # even if the call has ended: asyncio would log an unretrieved exception
-        if self._ended:
+        if self._has_ended:
             return
         if error is not None:
             self._on_exception(error)
@@ -284,7 +284,7 @@ class HandlerCall:
         elif self._end():
             self._sink.take_result(Raw(result))
 
-    def _late(self) -> None:
+    def _end_late(self) -> None:
         """End the call at its deadline. A handler that ignores its cancellation still counts towards the limit."""
         handler = self._handler
         self.take_error(Timeout("the tool did not answer in time", sent=True))
@@ -293,9 +293,9 @@ class HandlerCall:
 
     def _end(self) -> bool:
         """Mark the call as ended. Returns False if the call had already ended."""
-        if self._ended:
+        if self._has_ended:
             return False
-        self._ended = True
+        self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
         if self._context is not None:

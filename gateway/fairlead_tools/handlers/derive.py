@@ -21,10 +21,10 @@ from fairlead_tools.handlers.context import Context
 from fairlead_tools.handlers.prepared import Bind
 from fairlead_tools.handlers.problems import BadTool, UnfitArguments
 
-_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_KEYWORD_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class Documented(typing.NamedTuple):
+class DocstringParts(typing.NamedTuple):
     """Parsed docstring."""
 
     description: str
@@ -39,15 +39,17 @@ class Signature(typing.NamedTuple):
     bind: Bind
 
 
-def documentation(handler: Callable[..., Any]) -> Documented:
+def documentation(handler: Callable[..., Any]) -> DocstringParts:
     """Parse a docstring in the style of Google, NumPy, reST or Epydoc into descriptions of tool and parameters."""
     text = inspect.getdoc(handler) or ""
     if not isinstance(handler, type) and not inspect.isroutine(handler):
         text = inspect.getdoc(type(handler).__call__) or ""
-    parsed = docstring_parser.parse(text)
-    parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    described = {param.arg_name: " ".join(param.description.split()) for param in parsed.params if param.description}
-    return Documented("\n\n".join(parts), described)
+    docstring = docstring_parser.parse(text)
+    parts = [part.strip() for part in (docstring.short_description, docstring.long_description) if part]
+    descriptions = {
+        param.arg_name: " ".join(param.description.split()) for param in docstring.params if param.description
+    }
+    return DocstringParts("\n\n".join(parts), descriptions)
 
 
 def context_parameter(handler: Callable[..., Any]) -> str | None:
@@ -61,23 +63,25 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
     """Derive schema and binding of a handler that takes keyword arguments. Raises BadTool."""
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    extra = False
+    allows_extra = False
     hints = _hints(handler)
     for parameter in _parameters(handler):
         hint = hints.get(parameter.name, Any)
         if _bare_type(hint) is Context:
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            extra = True
+            allows_extra = True
             continue
-        if parameter.kind not in _NAMED:
+        if parameter.kind not in _KEYWORD_KINDS:
             raise BadTool(f"its handler's parameter {parameter.name!r} cannot be passed by keyword")
         field = f"p{len(fields)}"  # a generated name, because pydantic refuses names such as `_x`, `model_x`, `json`
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[field] = (_with_description(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
-    model = _model(fields, extra)
-    return Signature(_schema(lambda: model.model_json_schema(schema_generator=_Untitled)), _binding(model, names))
+    model = _model(fields, allows_extra)
+    return Signature(
+        _schema(lambda: model.model_json_schema(schema_generator=_SchemaGenerator)), _binding(model, names)
+    )
 
 
 def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
@@ -87,13 +91,13 @@ def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
-        schema = _schema(lambda: adapter.json_schema(mode="serialization", schema_generator=_Untitled))
+        schema = _schema(lambda: adapter.json_schema(mode="serialization", schema_generator=_SchemaGenerator))
     except (pydantic.errors.PydanticUserError, BadTool, TypeError):
         return None  # pydantic does not support the type
     return schema if schema.get("type") == "object" and "properties" in schema else None
 
 
-class _Untitled(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """Generator of JSON Schemas without titles, because titles only repeat names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -128,10 +132,10 @@ def _bare_type(hint: Any) -> Any:
 def _with_description(hint: Any, description: str | None) -> Any:
     """Add the docstring's description to a hint, unless a `Field` or string in `Annotated` describes it already."""
     if typing.get_origin(hint) is Annotated:
-        for extra in typing.get_args(hint)[1:]:
-            if isinstance(extra, str):
-                return Annotated[hint, pydantic.Field(description=extra)]
-            if isinstance(extra, FieldInfo) and extra.description:
+        for annotation in typing.get_args(hint)[1:]:
+            if isinstance(annotation, str):
+                return Annotated[hint, pydantic.Field(description=annotation)]
+            if isinstance(annotation, FieldInfo) and annotation.description:
                 return hint
     return hint if description is None else Annotated[hint, pydantic.Field(description=description)]
 
@@ -142,8 +146,8 @@ def _field(name: str, default: Any) -> Any:
     return pydantic.Field(default, alias=name)
 
 
-def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
-    config = pydantic.ConfigDict(extra="allow" if extra else "forbid", arbitrary_types_allowed=False)
+def _model(fields: dict[str, Any], allows_extra: bool) -> type[pydantic.BaseModel]:
+    config = pydantic.ConfigDict(extra="allow" if allows_extra else "forbid", arbitrary_types_allowed=False)
     try:
         return pydantic.create_model("Arguments", __config__=config, **fields)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
@@ -171,11 +175,13 @@ def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
 
     def bind(arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            checked = validate(arguments)
+            model_arguments = validate(arguments)
         except pydantic.ValidationError as error:
             raise UnfitArguments(_sentence(error, names)) from error
-        bound = {name: getattr(checked, field) for field, name in names.items()}
-        return {**bound, **checked.model_extra} if checked.model_extra else bound
+        keyword_arguments = {name: getattr(model_arguments, field) for field, name in names.items()}
+        return (
+            {**keyword_arguments, **model_arguments.model_extra} if model_arguments.model_extra else keyword_arguments
+        )
 
     return bind
 
@@ -183,9 +189,9 @@ def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
 def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
     """Describe wrong arguments and their paths, without values, which may be secret."""
     faults = []
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(names.get(str(part), str(part)) for part in each["loc"])
-        faults.append(f"{where}: {each['msg']}" if where else each["msg"])
+    for fault in error.errors(include_url=False, include_context=False, include_input=False):
+        path = ".".join(names.get(str(part), str(part)) for part in fault["loc"])
+        faults.append(f"{path}: {fault['msg']}" if path else fault["msg"])
     return "; ".join(faults)
 
 

@@ -25,16 +25,16 @@ def prepare(name: str, tool: CustomTool) -> Prepared:
         raise BadTool("its handler is a generator, but a tool has to return one result")
     if not _NAME.fullmatch(name):
         raise BadTool("its name must have 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
-    documented = derive.documentation(tool.handler)
+    docstring = derive.documentation(tool.handler)
     bind = None
     if tool.input_schema is None:
-        schema, bind = derive.signature(tool.handler, documented.parameters)
+        schema, bind = derive.signature(tool.handler, docstring.parameters)
     else:
         schema = _schema_copy(tool.input_schema)
     definition = {
         "name": name,
         "title": tool.title,
-        "description": tool.description or documented.description or None,
+        "description": tool.description or docstring.description or None,
         "inputSchema": schema,
         "outputSchema": tool.output_schema or derive.output_schema(tool.handler),
         "annotations": tool.annotations,
@@ -65,5 +65,5 @@ def _encode(definition: dict[str, Any]) -> bytes:
 
 
 def _is_async(handler: Callable[..., Any]) -> bool:
-    called = getattr(handler, "__call__", None)  # noqa: B004 - the method is inspected
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
+    call_method = getattr(handler, "__call__", None)  # noqa: B004 - the method is inspected
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call_method)

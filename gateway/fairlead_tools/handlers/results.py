@@ -39,16 +39,16 @@ def result(value: Any) -> bytes:
         return b'{"content":[{"type":"text","text":%b}]}' % _encode(value)
     if value is None:
         return b'{"content":[]}'
-    plain = _to_builtins(value)
-    if _is_result(plain):
-        return _encode(_tidy_result(plain))
-    if _is_block(plain):
-        return b'{"content":[%b]}' % _encode(_tidy(plain))
-    if isinstance(plain, list) and plain and all(_is_block(item) for item in plain):
-        return _encode({"content": [_tidy(item) for item in plain]})
-    text = _encode(plain)
-    structured = b',"structuredContent":%b' % text if isinstance(plain, dict) else b""
-    return b'{"content":[{"type":"text","text":%b}]%b}' % (_encode(text.decode()), structured)
+    json_value = _to_builtins(value)
+    if _is_result(json_value):
+        return _encode(_tidy_result(json_value))
+    if _is_block(json_value):
+        return b'{"content":[%b]}' % _encode(_without_nones(json_value))
+    if isinstance(json_value, list) and json_value and all(_is_block(item) for item in json_value):
+        return _encode({"content": [_without_nones(item) for item in json_value]})
+    text = _encode(json_value)
+    structured_member = b',"structuredContent":%b' % text if isinstance(json_value, dict) else b""
+    return b'{"content":[{"type":"text","text":%b}]%b}' % (_encode(text.decode()), structured_member)
 
 
 def failure(error: BaseException) -> bytes:
@@ -66,14 +66,14 @@ def _to_builtins(value: Any) -> Any:
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass  # contains values that only `to_builtins` below converts
     try:
-        return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
+        return msgspec.to_builtins(value, enc_hook=_dump_model, str_keys=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unusable(
             f"the tool returned a {type(value).__name__}, which cannot be converted to JSON: {error}"
         ) from error
 
 
-def _foreign(value: Any) -> Any:
+def _dump_model(value: Any) -> Any:
     """Convert a model of pydantic, recognized by its method so that pydantic need not be imported."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
@@ -97,15 +97,15 @@ def _is_result(value: Any) -> bool:
 def _is_block(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return False
-    wanted = _CONTENT.get(value["type"])
-    return wanted is not None and all(value.get(name) is not None for name in wanted)
+    required_members = _CONTENT.get(value["type"])
+    return required_members is not None and all(value.get(name) is not None for name in required_members)
 
 
-def _tidy(block: dict[str, Any]) -> dict[str, Any]:
+def _without_nones(block: dict[str, Any]) -> dict[str, Any]:
     """Remove members that are None: the SDK's models have None for members that are absent in JSON."""
     return {name: value for name, value in block.items() if value is not None}
 
 
 def _tidy_result(value: dict[str, Any]) -> dict[str, Any]:
-    tidy = {name: each for name, each in value.items() if each is not None and name not in _ENVELOPE}
-    return {**tidy, "content": [_tidy(block) for block in value["content"]]}
+    members = {name: each for name, each in value.items() if each is not None and name not in _ENVELOPE}
+    return {**members, "content": [_without_nones(block) for block in value["content"]]}

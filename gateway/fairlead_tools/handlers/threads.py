@@ -24,31 +24,31 @@ class Threads(Executor):
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._count = 0
+        self._thread_count = 0
         """Number of threads that were started."""
-        self._idle = 0
+        self._idle_count = 0
         """Number of threads that wait for a job, less the jobs that are queued for them."""
-        self._closed = False
+        self._is_closed = False
 
     def submit(self, work: Callable[..., Returned], /, *args: Any, **kwargs: Any) -> Future[Returned]:
         """Run `work` in a thread. Raises RuntimeError after `shutdown`."""
         future: Future[Returned] = Future()
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise RuntimeError("the executor was shut down")
             self._jobs.put((future, lambda: work(*args, **kwargs)))
-            if self._idle > 0:
-                self._idle -= 1  # an idle thread takes the job
-            elif self._count < self._limit:
-                self._count += 1
-                threading.Thread(target=self._run, name=f"{self._name} {self._count}", daemon=True).start()
+            if self._idle_count > 0:
+                self._idle_count -= 1  # an idle thread takes the job
+            elif self._thread_count < self._limit:
+                self._thread_count += 1
+                threading.Thread(target=self._run, name=f"{self._name} {self._thread_count}", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
         """Accept no more work and cancel queued work. Never waits for running work, even with `wait`."""
         with self._lock:
-            self._closed = True
-            for _ in range(self._count):
+            self._is_closed = True
+            for _ in range(self._thread_count):
                 self._jobs.put(None)
 
     def _run(self) -> None:
@@ -60,10 +60,10 @@ class Threads(Executor):
             del job  # otherwise the last result would stay alive until the next job
             with self._lock:
                 if self._jobs.empty():
-                    self._idle += 1
+                    self._idle_count += 1
 
     def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
-        if self._closed:
+        if self._is_closed:
             future.cancel()
         if not future.set_running_or_notify_cancel():
             return

@@ -54,13 +54,13 @@ class CustomTools:
 
         Raises BadTool, with the tool's name, if the tool is invalid or its name is registered already.
         """
-        # imported here, because this module imports pydantic: 14 MB that only gateways with custom tools need
+        # imported here, because `preparation` imports pydantic: 14 MB that only gateways with custom tools need
         from fairlead_tools.handlers.preparation import prepare
 
-        wanted = tool if isinstance(tool, CustomTool) else find_marked(tool) or CustomTool(handler=tool)
-        name = wanted.name or str(getattr(wanted.handler, "__name__", ""))
+        custom_tool = tool if isinstance(tool, CustomTool) else find_marked(tool) or CustomTool(handler=tool)
+        name = custom_tool.name or str(getattr(custom_tool.handler, "__name__", ""))
         try:
-            prepared = prepare(name, wanted)
+            prepared = prepare(name, custom_tool)
         except BadTool as error:
             raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
         if name in self._prepared_tools:

@@ -41,37 +41,37 @@ class Checker:
 
     __slots__ = (
         "_explain_bytes",
-        "_fast",
         "_fits",
-        "_heights",
+        "_is_recursive",
         "_make_plain",
         "_max_bytes",
         "_plain_validator",
         "_simple_bytes",
-        "_slow",
+        "_validator",
+        "_weights",
         "unchecked",
     )
 
     def __init__(
-        self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
+        self, validator: Validator, weights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights` has the weights of the schema (see `schema_compiler`), by the nesting depth of a value. `states` is
+        """`weights` has the weights of the schema (see `schema_compiler`), by the nesting depth of a value. `states` is
         the approximate number of states of all patterns' automata. `without_patterns` makes the validator for values in
         which patterns are not checked.
         """
-        self._fast = fast
-        self._fits = fast.is_valid
-        self._heights = heights
+        self._validator = validator
+        self._fits = validator.is_valid
+        self._weights = weights
         self._make_plain = without_patterns
         self._plain_validator: Validator | None = None
         """Validator without patterns, for large values; made on demand."""
-        self._slow = len(heights) > 1
-        self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
+        self._is_recursive = len(weights) > 1
+        self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // weights[0]
         """Maximum number of bytes of a value that is checked with patterns."""
-        self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
+        self._simple_bytes = 0 if self._is_recursive else min(self._max_bytes, MAX_WORK // weights[0], MAX_VALUE_BYTES)
         """Maximum number of bytes of a value for which the fast path in `errors` is bounded in time; 0 for recursive
         schemas."""
-        self._explain_bytes = MAX_EXPLAINED // heights[0]
+        self._explain_bytes = MAX_EXPLAINED // weights[0]
         self.unchecked = 0
 
     def errors(self, value: bytes | Raw) -> str | None:
@@ -98,16 +98,16 @@ class Checker:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.unchecked += 1  # the value's recipient, server or client, reports that it cannot be decoded
             return None
-        validator, explained = self._fast, True
-        if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
-            bounded = self._choose_validator(len(value), decoded)
-            if bounded is None:
+        validator, reports_all = self._validator, True
+        if self._is_recursive or len(value) > self._explain_bytes or len(value) > self._max_bytes:
+            choice = self._choose_validator(len(value), decoded)
+            if choice is None:
                 self.unchecked += 1
                 return None
-            validator, explained = bounded
+            validator, reports_all = choice
         if validator.is_valid(decoded):
             return None
-        return _explain(validator, decoded, explained)
+        return _explain(validator, decoded, reports_all)
 
     def find_error_or_excess(self, value: bytes | Raw) -> str | None:
         """Return the errors of raw arguments, as `errors` does. Arguments that cannot be checked completely are an
@@ -119,28 +119,29 @@ class Checker:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return "the arguments are not valid JSON, or nested too deeply"
-        height = height_of(decoded, len(self._heights)) if self._slow else 0
+        height = height_of(decoded, len(self._weights)) if self._is_recursive else 0
         if (
             len(value) > self._max_bytes
-            or height >= len(self._heights)
-            or len(value) * self._heights[height] > MAX_WORK
+            or height >= len(self._weights)
+            or len(value) * self._weights[height] > MAX_WORK
         ):
             return "the arguments are too large or nested too deeply to be checked"
-        if self._fast.is_valid(decoded):
+        if self._validator.is_valid(decoded):
             return None
-        return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
+        return _explain(self._validator, decoded, len(value) * self._weights[height] <= MAX_EXPLAINED)
 
     def _choose_validator(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
         """Choose the validator for a value of `size` bytes, and whether to report all errors. None if the value is too
         large or too deep to be checked in bounded time.
         """
-        height = height_of(decoded, len(self._heights)) if self._slow else 0
-        if height >= len(self._heights):
+        height = height_of(decoded, len(self._weights)) if self._is_recursive else 0
+        if height >= len(self._weights):
             return None
-        weight = self._heights[height]
+        weight = self._weights[height]
         if size * weight > MAX_WORK:
             return None
-        return (self._fast if size <= self._max_bytes else self._without_patterns()), size * weight <= MAX_EXPLAINED
+        validator = self._validator if size <= self._max_bytes else self._without_patterns()
+        return validator, size * weight <= MAX_EXPLAINED
 
     def _without_patterns(self) -> Validator:
         if self._plain_validator is None:
@@ -148,15 +149,15 @@ class Checker:
         return self._plain_validator
 
 
-def height_of(value: Any, most: int) -> int:
-    """Return the nesting depth of a value: 0 for a scalar, `most` for a value of that depth or deeper."""
+def height_of(value: Any, maximum: int) -> int:
+    """Return the nesting depth of a value: 0 for a scalar, `maximum` for a value of that depth or deeper."""
     height, level = 0, [value]
-    while height < most:
+    while height < maximum:
         level = [
-            below
+            item
             for child in level
             if isinstance(child, dict | list)
-            for below in (child.values() if isinstance(child, dict) else child)
+            for item in (child.values() if isinstance(child, dict) else child)
         ]
         if not level:
             return height

@@ -42,27 +42,27 @@ class Allowance(msgspec.Struct, frozen=True):
     spelling: Spelling | None = None
     """Detector of misspelt property names; None if there is no checker."""
 
-    def errors(self, arguments: bytes, text: str, alike: str) -> str | None:
+    def errors(self, arguments: bytes, text: str, folded_text: str) -> str | None:
         """Return the errors of the arguments, one per line; None if the rule allows them.
 
-        `text` and `alike` are the results of `members.canonical_forms`.
+        `text` and `folded_text` are the results of `members.canonical_forms`.
         """
         if self.fault:
             return self.fault
         if self.checker is None or self.spelling is None:
             return None
-        return self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, alike)
+        return self.checker.find_error_or_excess(arguments) or self.spelling.errors(arguments, text, folded_text)
 
 
 def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
     """Compile the schema of a policy rule. Raises nothing."""
-    made: Compiled = compile_schema(schema, of_objects=True)
-    if made.left_out:
-        return Allowance(by, fault="the schema of the rule cannot be used: " + made.left_out[0].message)
-    if made.checker is None:
+    compiled: Compiled = compile_schema(schema, of_objects=True)
+    if compiled.left_out:
+        return Allowance(by, fault="the schema of the rule cannot be used: " + compiled.left_out[0].message)
+    if compiled.checker is None:
         return Allowance(by)
     try:
-        return Allowance(by, made.checker, spelling=Spelling(dict(schema)))
+        return Allowance(by, compiled.checker, spelling=Spelling(dict(schema)))
     except UnresolvedReference as error:
         fault = f"the schema of the rule cannot be used: its reference {str(error)[:200]!r} is invalid"
         return Allowance(by, fault=fault)
@@ -92,22 +92,22 @@ class Constraint:
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
             return _refusal(f"the arguments have more than {MAX_VALUES} values; send fewer in one call")
         try:
-            text, alike = members.canonical_forms(raw)
-        except members.Ambiguous as error:
+            text, folded_text = members.canonical_forms(raw)
+        except members.AmbiguousMembers as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:
             return _refusal("the arguments are not valid JSON, or nested too deeply")
         reasons = []
         for allowance in self._allowances:
-            wrong = allowance.errors(raw, text, alike)
-            if wrong is None:
+            faults = allowance.errors(raw, text, folded_text)
+            if faults is None:
                 return None
-            reasons.append((allowance.by, wrong))
+            reasons.append((allowance.by, faults))
         if not self._quote_rules:
             return Refusal(INVALID_ARGUMENTS, _NOT_ALLOWED)
-        listed = "".join(f"\n- {by}: {line}" for by, wrong in reasons for line in wrong.split("\n"))
-        return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}:{listed}")
+        reason_lines = "".join(f"\n- {by}: {line}" for by, faults in reasons for line in faults.split("\n"))
+        return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}:{reason_lines}")
 
 
-def _refusal(why: str) -> Refusal:
-    return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: {why}")
+def _refusal(reason: str) -> Refusal:
+    return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: {reason}")

@@ -143,7 +143,7 @@ class Checks:
         self._compiled_checks: OrderedDict[str, ToolCheck] = OrderedDict()
         """Checks with compiled schemas, by hash of the definition, in the order in which they were compiled."""
         self._large: list[ToolCheck] = []
-        """Checks that the next call of `large` returns."""
+        """Checks that the next call of `take_large` returns."""
         self._reported_hashes: OrderedDict[str, None] = OrderedDict()
         """Hashes of definitions whose unusable parts were logged, oldest first."""
         self._unchecked = 0
@@ -161,7 +161,7 @@ class Checks:
         """Return the check of a tool by its raw definition; tools with equal definitions share a check.
 
         `known_hash` is the definition's hash, if it is known. New checks of definitions above LARGE are also returned
-        by the next call of `large`.
+        by the next call of `take_large`.
         """
         key = known_hash or definition_hash(definition)
         check = self._checks.get(key)
@@ -200,11 +200,13 @@ class Checks:
         except (msgspec.DecodeError, UnicodeDecodeError):
             schemas = _Definition()
         parts = [("inputSchema", schemas.input, True), ("outputSchema", schemas.output, False)]
-        check.take(*(self._checker(check, what, raw, of_objects=of_objects) for what, raw, of_objects in parts))
+        check.take(
+            *(self._checker(check, schema_name, raw, of_objects=of_objects) for schema_name, raw, of_objects in parts)
+        )
         with self._lock:
-            self._keep(check)
+            self._store(check)
 
-    def _keep(self, check: ToolCheck) -> None:
+    def _store(self, check: ToolCheck) -> None:
         self._reported_hashes[check.key] = None
         if len(self._reported_hashes) > MAX_REPORTED:
             self._reported_hashes.popitem(last=False)
@@ -216,12 +218,15 @@ class Checks:
             self._bytes -= len(oldest.definition)
             self._unchecked += oldest.give_back()
 
-    def _checker(self, check: ToolCheck, what: str, raw: Raw | UnsetType, *, of_objects: bool) -> Checker | None:
-        made = Compiled(None) if raw is UNSET else compile_schema(raw, of_objects=of_objects)
+    def _checker(self, check: ToolCheck, schema_name: str, raw: Raw | UnsetType, *, of_objects: bool) -> Checker | None:
+        compiled = Compiled(None) if raw is UNSET else compile_schema(raw, of_objects=of_objects)
         if check.key not in self._reported_hashes:
-            for part in made.left_out:
+            for part in compiled.left_out:
                 self.left_out[part.reason] = self.left_out.get(part.reason, 0) + 1
                 log.warning(
-                    "Values are checked against only part of the %s of the tool %s: %s", what, check.name, part.message
+                    "Values are checked against only part of the %s of the tool %s: %s",
+                    schema_name,
+                    check.name,
+                    part.message,
                 )
-        return made.checker
+        return compiled.checker

@@ -4,10 +4,10 @@
 with the reason. Patterns run on an engine without backtracking, in time linear in the text. That engine does not
 support look-around and back-references, so patterns with these are left out.
 
-The work of validating a value is bounded from the schema alone. Nested alternatives (`anyOf`) can double the work with
-each level: a schema of thirty definitions of two lines can need a billion comparisons for the value `{}`. The *weight*
-of a schema at a height is the maximum number of subschemas that may be tried along a path into a value whose length is
-that height. Weight times the size of a value bounds the work.
+The bound on the work of validating a value is computed from the schema. Nested alternatives (`anyOf`) can double the
+work with each level: a schema of thirty definitions of two lines can need a billion comparisons for the value `{}`. The
+*weight* of a schema at a height is the maximum number of subschemas that may be tried along a path into a value, if the
+path has the length of that height. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -22,13 +22,21 @@ import msgspec
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
-from fairlead_mcp.schemas import BELOW, HERE, References, Schema, UnresolvedReference, all_schemas, parts
+from fairlead_mcp.schemas import (
+    CHILD_APPLICATORS,
+    IN_PLACE_APPLICATORS,
+    References,
+    Schema,
+    UnresolvedReference,
+    all_schemas,
+    parts,
+)
 from fairlead_tools.validation.checker import PATTERN_WORK, Checker
 from fairlead_tools.validation.wording import sentence
 
 MAX_WEIGHT: Final = 2_000
 """Maximum weight of a schema. A schema with a greater weight is not used."""
-REPEATED: Final = 4
+MAX_EVALUATIONS: Final = 4
 """Maximum number of evaluations of the subschemas beside an `unevaluated…` keyword. They show which members those
 subschemas leave unevaluated."""
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
@@ -41,7 +49,7 @@ MAX_PATTERNS: Final = 64
 """Maximum number of patterns in a schema. If there are more, no pattern is checked."""
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
 """Limits for one compiled pattern, in bytes."""
-_COUNTED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
+_REPETITION: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
 TOO_LARGE: Final = "too_large"
 NOT_A_SCHEMA: Final = "not_a_schema"
 REMOTE_REFERENCE: Final = "remote_reference"
@@ -63,29 +71,29 @@ class Weights:
         self._references = References(root)
         self._weights: dict[tuple[int, int], int] = {}
         """Computed weights by id of the schema and height."""
-        self._open: set[tuple[int, int]] = set()
-        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in it again, the schema
-        is recursive."""
+        self._unfinished_weights: set[tuple[int, int]] = set()
+        """Ids and heights of the schemas whose weights are being computed. If a schema occurs in the set again, the
+        schema is recursive."""
         self.recursive = False
         """Whether the schema refers to itself."""
         flat = self._weight(root, -1)
         self.by_height: tuple[int, ...] = (flat,)
         """Weights by the height of a value. A schema that is not recursive has a single weight, for all heights."""
         if self.recursive:
-            self.by_height = tuple(self._heights())
+            self.by_height = tuple(self._weights_by_height())
 
-    def _heights(self) -> list[int]:
-        heights: list[int] = []
+    def _weights_by_height(self) -> list[int]:
+        weights: list[int] = []
         self._weights.clear()
-        self._open.clear()
+        self._unfinished_weights.clear()
         for height in range(MAX_HEIGHT + 1):
             try:
-                heights.append(self._weight(self._root, height))
+                weights.append(self._weight(self._root, height))
             except TooIntricate:
                 if height <= 2:
                     raise
                 break
-        return heights
+        return weights
 
     def _weight(self, schema: Schema, height: int) -> int:
         """Compute the weight of a schema at a height. The height -1 stands for any height: a recursive reference then
@@ -95,27 +103,27 @@ class Weights:
         stored = self._weights.get(key)
         if stored is not None:
             return stored
-        if key in self._open:
+        if key in self._unfinished_weights:
             if height >= 0:
                 raise TooIntricate("the schema refers to itself without descending into the value")
             self.recursive = True
             return 1
-        self._open.add(key)
-        here = sum(self._weight(part, height) for part in self._references.targets(schema))
-        here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
-        weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
+        self._unfinished_weights.add(key)
+        value_work = sum(self._weight(part, height) for part in self._references.targets(schema))
+        value_work += sum(self._weight(part, height) for _, part in parts(schema, IN_PLACE_APPLICATORS))
+        weight = 1 + value_work * (MAX_EVALUATIONS if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
             weight += self._weight_below(schema, height if height < 0 else height - 1)
-        self._open.discard(key)
+        self._unfinished_weights.discard(key)
         if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
             raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
         self._weights[key] = weight
         return weight
 
     def _weight_below(self, schema: Schema, height: int) -> int:
-        everywhere = sum(self._weight(part, height) for _, part in parts(schema, BELOW))
-        single = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
-        return everywhere + single
+        all_members = sum(self._weight(part, height) for _, part in parts(schema, CHILD_APPLICATORS))
+        heaviest_property = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
+        return all_members + heaviest_property
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -149,7 +157,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     if of_objects and _takes_every_object(decoded):
         return Compiled(None)
     try:
-        heights = Weights(decoded).by_height
+        weights = Weights(decoded).by_height
         left_out = _usable_patterns(decoded)
         validator, uncompiled_patterns = _compile(decoded)
     except UnresolvedReference as error:
@@ -160,7 +168,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     except (ValidationError, ValueError) as error:
         return _unusable(*_fault(error))
     states = sum(_states(pattern) for subschema in all_schemas(decoded) for pattern in _patterns_of(subschema))
-    checker = Checker(validator, heights, states, partial(_without_patterns, decoded))
+    checker = Checker(validator, weights, states, partial(_without_patterns, decoded))
     return Compiled(checker, (*left_out, *uncompiled_patterns))
 
 
@@ -179,10 +187,10 @@ def _validator(schema: Schema) -> jsonschema_rs.Validator:
 
 
 def _without_patterns(schema: Schema) -> jsonschema_rs.Validator:
-    plain = msgspec.json.decode(msgspec.json.encode(schema))
-    for part in all_schemas(plain):
+    copy = msgspec.json.decode(msgspec.json.encode(schema))
+    for part in all_schemas(copy):
         _drop_patterns(part)
-    return _validator(plain)
+    return _validator(copy)
 
 
 def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
@@ -194,18 +202,18 @@ def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
         try:
             return _validator(schema), left_out
         except ValidationError as error:
-            where = list(error.instance_path)
-            if len(left_out) >= MAX_PATTERNS or not _take_out(schema, where):
+            path = list(error.instance_path)
+            if len(left_out) >= MAX_PATTERNS or not _take_out(schema, path):
                 raise
-            pattern_path = "/".join(map(str, where))
-            what = f"the pattern at {pattern_path} is not checked: it needs backtracking, or is too large"
-            left_out.append(LeftOut(PATTERN, what))
+            pattern_path = "/".join(map(str, path))
+            message = f"the pattern at {pattern_path} is not checked: it needs backtracking, or is too large"
+            left_out.append(LeftOut(PATTERN, message))
 
 
-def _take_out(schema: Schema, where: list[str | int]) -> bool:
+def _take_out(schema: Schema, path: list[str | int]) -> bool:
     """Remove the pattern that an error reports; False if the error is not about a pattern."""
     holder: Any = schema
-    names = list(where)
+    names = list(path)
     if not names:
         return False
     name = names.pop()
@@ -223,14 +231,14 @@ def _take_out(schema: Schema, where: list[str | int]) -> bool:
 
 
 def _patterns_of(schema: Schema) -> list[str]:
-    own, named = schema.get("pattern"), schema.get("patternProperties")
-    return [*([own] if isinstance(own, str) else ()), *(named if isinstance(named, dict) else ())]
+    pattern, properties = schema.get("pattern"), schema.get("patternProperties")
+    return [*([pattern] if isinstance(pattern, str) else ()), *(properties if isinstance(properties, dict) else ())]
 
 
 def _states(pattern: str) -> int:
     """Estimate the states of a pattern; an engine without backtracking may visit all of them for each byte."""
     atoms, groups = len(pattern) + 200 * pattern.lower().count("\\p"), 1
-    for group, least, most in _COUNTED.findall(pattern):
+    for group, least, most in _REPETITION.findall(pattern):
         count = max(int(least), int(most or 0), 1)
         if group:
             groups = min(groups * count, PATTERN_WORK)

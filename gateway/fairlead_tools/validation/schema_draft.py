@@ -19,8 +19,8 @@ def draft_error(schema: object) -> str | None:
     try:
         jsonschema_rs.meta.validate(draft)
     except jsonschema_rs.ValidationError as error:
-        where = "/".join(map(str, error.instance_path))
-        return f"{error.message} at {where}" if where else error.message
+        path = "/".join(map(str, error.instance_path))
+        return f"{error.message} at {path}" if path else error.message
     except (ValueError, RecursionError) as error:
         return str(error)
     return None

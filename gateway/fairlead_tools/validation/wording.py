@@ -30,7 +30,7 @@ _KINDS: Final = {
 }
 
 _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
-    "enum": lambda kind: f"expected one of {_several(kind['options'])}",
+    "enum": lambda kind: f"expected one of {_list_values(kind['options'])}",
     "const": lambda kind: f"expected {_value_text(kind['expected_value'])}",
     "minimum": lambda kind: f"expected at least {kind['limit']}",
     "maximum": lambda kind: f"expected at most {kind['limit']}",
@@ -64,15 +64,15 @@ def sentences(errors: Iterable[ValidationError]) -> list[str]:
 def sentence(error: ValidationError, depth: int = 0) -> str:
     """Describe an error as `path: expected value, actual value`."""
     kind = error.kind.as_dict()
-    where = path(error.instance_path)
+    location = path(error.instance_path)
     name = error.kind.name
     if name == "required":
-        return _cut(f"{_join(where, kind['property'])}: required, but missing", MAX_TEXT)
+        return _cut(f"{_join(location, kind['property'])}: required, but missing", MAX_TEXT)
     if name in ("additionalProperties", "unevaluatedProperties"):
-        return _cut(f"{where or 'top level'}: unknown member {_several(kind['unexpected'])}", MAX_TEXT)
+        return _cut(f"{location or 'top level'}: unknown member {_list_values(kind['unexpected'])}", MAX_TEXT)
     if name in ("anyOf", "oneOf") and "context" in kind and depth < MAX_DEPTH:
-        return _alternatives(where, kind["context"], depth)
-    return _cut(f"{where or 'top level'}: {_expectation(name, kind, error)}", MAX_TEXT)
+        return _alternatives(location, kind["context"], depth)
+    return _cut(f"{location or 'top level'}: {_expectation(name, kind, error)}", MAX_TEXT)
 
 
 def path(steps: Iterable[str | int]) -> str:
@@ -83,38 +83,38 @@ def path(steps: Iterable[str | int]) -> str:
     return text
 
 
-def _alternatives(where: str, context: list[list[ValidationError]], depth: int) -> str:
+def _alternatives(location: str, context: list[list[ValidationError]], depth: int) -> str:
     """Describe a value that fits no alternative, by the errors of the alternative that it fits best."""
     branches = [branch for branch in context if branch]
     if not branches:
-        return f"{where or 'top level'}: matches several alternatives, expected exactly one"
-    closest = min(branches, key=lambda branch: (_shallow(branch, where), len(branch)))
-    inner = "; ".join(sentence(error, depth + 1) for error in closest[:2])
-    start = f"{where or 'top level'}: matches none of {len(context)} alternatives; for the closest, "
-    return _cut(start + inner, MAX_TEXT * 2)
+        return f"{location or 'top level'}: matches several alternatives, expected exactly one"
+    closest = min(branches, key=lambda branch: (_fails_at_value(branch, location), len(branch)))
+    details = "; ".join(sentence(error, depth + 1) for error in closest[:2])
+    start = f"{location or 'top level'}: matches none of {len(context)} alternatives; for the closest, "
+    return _cut(start + details, MAX_TEXT * 2)
 
 
-def _shallow(branch: list[ValidationError], where: str) -> int:
+def _fails_at_value(branch: list[ValidationError], location: str) -> int:
     """Return 1 if an alternative fails at the value itself, 0 if it fails only at nested values. An alternative with 0
     fits better."""
     return int(
-        any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where for error in branch)
+        any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == location for error in branch)
     )
 
 
 def _expectation(name: str, kind: dict[str, Any], error: ValidationError) -> str:
     if name == "type":
-        came = _KINDS.get(type(error.instance), "another value")
-        return f"expected {' or '.join(kind['types'])}, got {came}"
-    say = _EXPECTED.get(name)
-    if say is None:
+        actual_kind = _KINDS.get(type(error.instance), "another value")
+        return f"expected {' or '.join(kind['types'])}, got {actual_kind}"
+    describe = _EXPECTED.get(name)
+    if describe is None:
         return f"does not satisfy the keyword {name}"
-    return f"{say(kind)}, got {_value_text(error.instance)}" if name != "falseSchema" else say(kind)
+    return f"{describe(kind)}, got {_value_text(error.instance)}" if name != "falseSchema" else describe(kind)
 
 
-def _several(values: list[Any]) -> str:
-    shown = [_value_text(value) for value in values[:20]]
-    return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
+def _list_values(values: list[Any]) -> str:
+    texts = [_value_text(value) for value in values[:20]]
+    return ", ".join([*texts, "…"] if len(values) > len(texts) else texts)
 
 
 def _value_text(value: Any) -> str:
@@ -126,10 +126,10 @@ def _value_text(value: Any) -> str:
         return _cut(str(value), MAX_VALUE)
 
 
-def _join(where: str, name: str) -> str:
+def _join(location: str, name: str) -> str:
     name = _cut(name, MAX_VALUE)
-    return f"{where}.{name}" if where else name
+    return f"{location}.{name}" if location else name
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -27,7 +27,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.containers import starts_container
 from fairlead_mcp.eras import Era, era_of
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.gated import LOOK_SECONDS, Gated, find_gated_tools, name_of
+from fairlead_mcp.gated import LISTING_SECONDS, Gated, find_gated_tools, name_of
 from fairlead_mcp.server_listing import RawListing
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.waiting import wait_until_set
@@ -100,7 +100,7 @@ class CapabilityComparisons:
         required: bool,
     ) -> None:
         """Start a comparison if one is due, and wait for its first attempt: up to `GRACE_SECONDS`, or up to
-        `LOOK_SECONDS` if the result is `required`. Errors of the server are not raised.
+        `LISTING_SECONDS` if the result is `required`. Errors of the server are not raised.
 
         `is_refresh`: a user requested it. The comparison is then repeated, unless it would start a second process of
         an unchanged server.
@@ -128,7 +128,7 @@ class CapabilityComparisons:
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             comparison = self._running_comparisons[key] = _RunningComparison(digest, task, first_attempt)
             task.add_done_callback(partial(self._after_task, key))
-        await wait_until_set(comparison.first_attempt, LOOK_SECONDS if required else GRACE_SECONDS)
+        await wait_until_set(comparison.first_attempt, LISTING_SECONDS if required else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
         """`listing` with the gated tools of the last comparison."""
@@ -180,7 +180,7 @@ class CapabilityComparisons:
             await asyncio.sleep(pause)
             try:
                 async with slots, asyncio.timeout(COMPARE_SECONDS):
-                    gated = await find_gated_tools(open_session, names, LOOK_SECONDS)
+                    gated = await find_gated_tools(open_session, names, LISTING_SECONDS)
                 self._results[key] = _ComparisonResult(
                     endpoint, _digest_of(endpoint, listing), gated, self._monotonic()
                 )

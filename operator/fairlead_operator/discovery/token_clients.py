@@ -55,13 +55,13 @@ class TokenClient:
             challenge = challenge_of(error)
             if challenge is None:
                 raise
-            token = await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
+            token = await self._source.obtain(GATEWAY, refused_token=token, challenge=challenge)
         try:
             return await self._connect(stack, make_session, token)
         except McpError as error:
             challenge = challenge_of(error)
             if challenge is not None:  # raises GrantFailed, whose message says that the server refuses new tokens
-                await self._source.obtain(GATEWAY, refused=token, challenge=challenge)
+                await self._source.obtain(GATEWAY, refused_token=token, challenge=challenge)
             raise
 
     async def _connect(self, stack: AsyncExitStack, make_session: SessionFactory, token: AccessToken) -> McpSession:

@@ -27,7 +27,7 @@ from fairlead_mcp.child import SILENT_SECONDS, Child, silence
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.gated import LOOK_SECONDS
+from fairlead_mcp.gated import LISTING_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
@@ -296,11 +296,11 @@ class LocalConnector:
         spec = child.program.spec
         if self._single_process_specs.get(key) == spec:
             raise _first_process_ended(key)
-        await child.wait_until_ready(child.clock() + LOOK_SECONDS)
+        await child.wait_until_ready(child.clock() + LISTING_SECONDS)
         loop = asyncio.get_running_loop()
         name = f"{key} as seen with client capabilities"
         session = McpSession.over_child(self._children.get(name, spec, Offering(capabilities, decline)))
-        loss, connecting = loop.create_task(child.end()), loop.create_task(session.connect(LOOK_SECONDS))
+        loss, connecting = loop.create_task(child.end()), loop.create_task(session.connect(LISTING_SECONDS))
         try:
             await asyncio.wait((loss, connecting), return_when=asyncio.FIRST_COMPLETED)
             if loss.done():

@@ -22,7 +22,12 @@ ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
         ({"public_url": "https://tools.example.com?a=b"}, {}, {}, "remove query and fragment"),
         ({"grants_directory": None}, {}, {}, "set FAIRLEAD_GRANTS"),
         ({"public_url": "https://login.example.com/"}, {}, {}, "remove it from issuers"),
-        ({}, {"issuer": "http://login.example.com", "allowHttp": True}, {}, "except on this machine or cluster"),
+        (
+            {},
+            {"issuer": "http://login.example.com", "allowHttp": True},
+            {},
+            "unless it is on this machine or in this cluster",
+        ),
         ({}, {}, {"clientSecretFile": "/nowhere/secret"}, "/nowhere/secret cannot be read"),
         ({}, {}, {"clientSecretFile": "/dev/null"}, "/dev/null is empty: write the secret"),
         ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "and without /mcp"),

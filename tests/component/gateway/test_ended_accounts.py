@@ -137,7 +137,7 @@ async def test_grants_of_a_removed_server_end_an_hour_later(tmp_path: Path) -> N
         shared: dict[str, Any] = {"grants": "redis", "redis": redis.url, "grant_keys": keys, "grants_directory": None}
         async with laptop(tmp_path, server, clock=clock, **shared) as gateway:
             await browser.sign_in(await link_of(gateway))
-            gone, grants = gateway.upkeep.gone, gateway.grants
+            gone, grants = gateway.upkeep.gone_servers, gateway.grants
             assert gone is not None
             assert grants is not None
             await gone.check()
@@ -153,7 +153,7 @@ async def test_grants_of_a_removed_server_end_an_hour_later(tmp_path: Path) -> N
 async def test_a_folder_has_grants_for_servers_of_other_projects_too(tmp_path: Path) -> None:
     async with laptop(tmp_path) as gateway:
         assert gateway.grants is not None
-        assert gateway.upkeep.gone is None
+        assert gateway.upkeep.gone_servers is None
 
 
 async def test_another_account_is_used_by_every_gateway(pair: Pair) -> None:

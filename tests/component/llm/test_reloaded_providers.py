@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_app.configuration import AddedModels
+from fairlead_app.configuration import CommandLineModels
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
@@ -124,7 +124,7 @@ async def test_a_mounted_config_map_is_swapped_by_its_link(tmp_path: Path) -> No
 async def test_models_added_on_the_command_line_are_there_behind_each_change(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text("routes: {}")
-    added = AddedModels({"url": Provider("http://127.0.0.1:9/v1", models=("*",))})
+    added = CommandLineModels({"url": Provider("http://127.0.0.1:9/v1", models=("*",))})
     models = ConfiguredModels.of_file(file, added)
     models.start()
     try:

@@ -88,7 +88,7 @@ def test_metadata_is_where_clients_look_for_an_issuer_with_a_path() -> None:
         "/.well-known/openid-configuration/fairlead",
         "/fairlead/.well-known/openid-configuration",
     }
-    document = server_metadata(f"{BASE}/fairlead", ("a",), takes_documents=True, registers=False)
+    document = server_metadata(f"{BASE}/fairlead", ("a",), takes_documents=True, allows_registration=False)
     assert document.token_endpoint == f"{BASE}/fairlead/oauth/token"
     assert document.registration_endpoint == ""
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fairlead_authorization.clients.client import RegisteredClient
-from fairlead_authorization.protocol.client_assertions import MAX_OF_STRANGERS, UsedAssertions
+from fairlead_authorization.protocol.client_assertions import MAX_OF_UNNAMED_CLIENTS, UsedAssertions
 from fairlead_authorization.sessions.session import SessionStoreUnavailable
 from fairlead_authorization.sessions.spent_assertions import SpentAssertions
 from fairlead_mcp.oauth.memory_grants import MemoryGrants
@@ -55,7 +55,7 @@ async def test_an_assertion_without_a_name_is_not_taken(name: object) -> None:
 async def test_clients_that_nobody_named_share_little_room_and_leave_others_theirs() -> None:
     replicas = Replicas()
     used = replicas.another()
-    for number in range(MAX_OF_STRANGERS):
+    for number in range(MAX_OF_UNNAMED_CLIENTS):
         assert await used.take(stranger(number), assertion())
     for client in (stranger(), SELF_REGISTERED):
         with pytest.raises(SessionStoreUnavailable, match="too many assertions"):

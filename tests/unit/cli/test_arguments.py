@@ -8,9 +8,9 @@ import pytest
 
 from fairlead_cli.calling.key_value_arguments import (
     BadArgument,
+    argument_rows,
     check_known,
     check_required,
-    described_arguments,
     parse_arguments,
 )
 
@@ -144,7 +144,7 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
 
 def test_arguments_are_described_by_type_need_and_text() -> None:
     schema = {**SCHEMA, "required": ["text"]}
-    rows = {name: (kind, need) for name, kind, need, _ in described_arguments(schema)}
+    rows = {name: (kind, need) for name, kind, need, _ in argument_rows(schema)}
     assert rows["text"] == ("string", "required")
     assert rows["level"] == ('"low" | 3 | null', "")
 

@@ -142,7 +142,9 @@ def test_a_cut_screen_says_how_much_more_there_is() -> None:
     assert "more lines" in draw(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
     assert "… 36 more problems" in draw(replace(FOURTEEN, problems=problems), 80, 23)
-    moved = replace(FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
+    moved = replace(
+        FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), older_change_count=91
+    )
     assert "more moves before" in draw(moved, 80, 23)
     shown = sum(line.startswith("demo: tool") for line in draw(moved, 200, 70).splitlines())
     assert f"… {100 - shown} more moves before" in draw(moved, 200, 70)

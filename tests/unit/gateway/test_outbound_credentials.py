@@ -63,9 +63,9 @@ class Source:
         return self.tokens.get(subject.person)
 
     async def obtain(
-        self, subject: TokenSubject, *, refused: AccessToken | None = None, challenge: Challenge | None = None
+        self, subject: TokenSubject, *, refused_token: AccessToken | None = None, challenge: Challenge | None = None
     ) -> AccessToken:
-        self.requests.append((subject, refused, challenge))
+        self.requests.append((subject, refused_token, challenge))
         if self.hangs:
             await asyncio.Event().wait()
         if self.fails:

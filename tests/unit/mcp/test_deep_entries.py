@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead_mcp import deep_entries, mending
-from fairlead_mcp.deep_entries import KEPT_DEPTH, MAX_BYTES, MAX_OPENED
+from fairlead_mcp.deep_entries import MAX_BYTES, MAX_DEPTH, MAX_OPENED
 
 LEVELS = 20_000
 DEEP = b'{"name":"deep","_meta":' + b'{"a":[' * LEVELS + b'"]}"' + b"]}" * LEVELS + b"}"
@@ -30,7 +30,7 @@ def test_a_list_with_an_entry_that_is_nested_too_deeply_keeps_its_other_entries(
     first, deep, last = json.loads(mended)["result"][member]
     assert (first, last) == (json.loads(others[0]), json.loads(others[1]))
     assert deep["name"] == "deep"
-    assert bytes(mended).count(b"{") + bytes(mended).count(b"[") < KEPT_DEPTH + 20
+    assert bytes(mended).count(b"{") + bytes(mended).count(b"[") < MAX_DEPTH + 20
 
 
 def test_a_long_list_with_an_entry_that_is_nested_too_deeply_is_read_too() -> None:

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from fairlead_mcp.members import Ambiguous, ProtectedNames, canonical_forms, fold, has_repeated_member
+from fairlead_mcp.members import AmbiguousMembers, ProtectedNames, canonical_forms, fold, has_repeated_member
 
 # Go's unicode.SimpleFold maps these to ASCII letters, Java's equalsIgnoreCase only the last two
 UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
@@ -55,7 +55,7 @@ def test_misread_lets_known_names_and_unrelated_names_pass() -> None:
 )
 def test_a_member_that_comes_twice_is_seen_however_it_is_written(document: str) -> None:
     assert has_repeated_member(document.encode())
-    with pytest.raises(Ambiguous, match="twice"):
+    with pytest.raises(AmbiguousMembers, match="twice"):
         canonical_forms(document.encode())
 
 
@@ -82,7 +82,7 @@ def test_two_spellings_of_one_name_are_ambiguous(pair: str) -> None:
     assert not has_repeated_member(json.dumps({pair[0]: 1, pair[1]: 2}).encode())
     for ascii_only in (True, False):
         document = json.dumps({"x": [{pair[0]: 1, "b": 2, pair[1]: 2}]}, ensure_ascii=ascii_only)
-        with pytest.raises(Ambiguous, match="case"):
+        with pytest.raises(AmbiguousMembers, match="case"):
             canonical_forms(document.encode())
 
 

@@ -45,14 +45,14 @@ def router(console: ConsoleContext) -> APIRouter:
             why = problem.document.detail
         sign_ins = await list_sign_ins(visit, everybody=everybody)
         servers = (await visit.api.get("/v1/servers", ServerList)).servers
-        ended = request.query_params.get("ended", "")
+        outcome = request.query_params.get("ended", "")
         return await visit.page(
             "accounts/list.html",
             part=part_of(accounts, request, PER_PAGE),
             everybody=everybody,
             why=why,
             wanted=[server for server in servers if server.sign_in][:PER_PAGE],
-            ended=ended if ended in ("revoked", "forgotten", "client", "clients") else "",
+            ended=outcome if outcome in ("revoked", "forgotten", "client", "clients") else "",
             clients=part_of(sign_ins, request, PER_PAGE, "clients"),
             persons={each.person: each.holder for each in sign_ins},
         )
@@ -71,8 +71,8 @@ def router(console: ConsoleContext) -> APIRouter:
         fields = await visit.form()
         namespace, _, name = fields.get("server", "").partition("/")
         path = f"/v1/accounts/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        ended = await visit.api.delete(path, EndedAccountFacts, {"person": fields.get("person", "")})
-        return redirect(f"{PATH}?{urlencode({'ended': 'revoked' if ended.revoked else 'forgotten'})}")
+        ended_account = await visit.api.delete(path, EndedAccountFacts, {"person": fields.get("person", "")})
+        return redirect(f"{PATH}?{urlencode({'ended': 'revoked' if ended_account.revoked else 'forgotten'})}")
 
     @routes.post(PATH + "/end-client")
     async def end_client(request: Request) -> Response:

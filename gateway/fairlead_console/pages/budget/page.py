@@ -98,8 +98,8 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _sentence(problem: ProblemDocument) -> str:
-    fits = f" Any one of these would be enough: {'; '.join(problem.would_fit)}." if problem.would_fit else ""
-    return f"{problem.title}: {problem.detail}.{fits}"
+    remedies = f" Any one of these would be enough: {'; '.join(problem.would_fit)}." if problem.would_fit else ""
+    return f"{problem.title}: {problem.detail}.{remedies}"
 
 
 def _json(text: str) -> Any:
@@ -109,7 +109,7 @@ def _json(text: str) -> Any:
         raise ValueError(f"the messages begin like JSON but are not valid JSON: {error}") from error
 
 
-def _whole_number(text: str, what: str) -> int:
+def _whole_number(text: str, label: str) -> int:
     if not (text.strip().isdecimal() and len(text) < 9):
-        raise ValueError(f"{what} must be a whole number")
+        raise ValueError(f"{label} must be a whole number")
     return int(text)

@@ -75,16 +75,16 @@ def router(console: ConsoleContext) -> APIRouter:
         before = query.get("before", "")[:64]
         parameters = {**filters.query, "limit": str(PER_PAGE), **({"before": before} if before else {})}
         answer = await visit.api.get("/v1/calls", CallList, parameters)
-        live = "" if before else f"{PATH}/events?{urlencode(filters.query)}"
-        older = f"?{urlencode({**filters.query, 'before': answer.next})}" if answer.next else ""
-        newest = f"?{urlencode(filters.query)}" if before else ""
+        stream_url = "" if before else f"{PATH}/events?{urlencode(filters.query)}"
+        older_url = f"?{urlencode({**filters.query, 'before': answer.next})}" if answer.next else ""
+        newest_url = f"?{urlencode(filters.query)}" if before else ""
         return await visit.page(
             "calls/list.html",
             answer=answer,
             filters=filters,
-            live=live,
-            older=older,
-            newest=newest,
+            live=stream_url,
+            older=older_url,
+            newest=newest_url,
             tools=_choices(answer.values.tools),
             agents=_choices(answer.values.agents),
             servers=_choices(answer.values.servers),

@@ -64,7 +64,7 @@ def router(console: ConsoleContext) -> APIRouter:
         tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
         endpoints = endpoints_of(tiers, servers)
         path = request.query_params.get("endpoint", _MERGED)
-        chosen = path if path in {endpoint.path for endpoint in endpoints} else _MERGED
+        endpoint_path = path if path in {endpoint.path for endpoint in endpoints} else _MERGED
         base = str(request.base_url).rstrip("/")
         keyed = not console.rest.guard.identities.open
         keys = await visit.api.get("/v1/keys", KeyList) if console.rest.makes_keys(visit.identity) else None
@@ -77,13 +77,13 @@ def router(console: ConsoleContext) -> APIRouter:
             default_days=DEFAULT_DAYS,
             revoked=request.query_params.get("revoked") == "1",
             endpoints=endpoints,
-            chosen=chosen,
-            url=base + chosen,
+            chosen=endpoint_path,
+            url=base + endpoint_path,
             base=base,
             keyed=keyed,
             variable=KEY_VARIABLE,
             key_file=KEY_FILE,
-            clients=client_snippets(base + chosen, keyed=keyed, program=console.program),
+            clients=client_snippets(base + endpoint_path, keyed=keyed, program=console.program),
         )
 
     @routes.get(PATH)

@@ -31,18 +31,18 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         category = request.query_params.get("category", "")
 
-        def select_scores(now: VisibleCalls) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
-            index = now.index
-            shown = [board for board in index.boards if category in ("", board.category)]
-            return index, shown, [score for score in index.tools if category in ("", *score.categories)]
+        def select_scores(statistics: VisibleCalls) -> tuple[ScoreIndex, list[Leaderboard], list[Score]]:
+            index = statistics.index
+            shown_boards = [board for board in index.boards if category in ("", board.category)]
+            return index, shown_boards, [score for score in index.tools if category in ("", *score.categories)]
 
-        index, shown, tools = await visit.with_call_statistics(select_scores)
+        index, shown_boards, tools = await visit.with_call_statistics(select_scores)
         known_scores = [score for score in tools if score.basis != UNKNOWN]
         return await visit.page(
             "scores/scores.html",
             part=part_of(known_scores, request, PER_PAGE),
-            boards=shown[:MAX_BOARDS],
-            more=max(0, len(shown) - MAX_BOARDS),
+            boards=shown_boards[:MAX_BOARDS],
+            more=max(0, len(shown_boards) - MAX_BOARDS),
             ranks=MOST_RANKS if category else FEW_RANKS,
             category=category,
             categories=[board.category for board in index.boards],

@@ -33,7 +33,7 @@ class DiffLine(msgspec.Struct, frozen=True):
 
 
 class ShownChange(msgspec.Struct, frozen=True):
-    """Held back definition, with as many lines as fit on the page."""
+    """Held-back definition, with as many lines as fit on the page."""
 
     change: HeldChange
     lines: list[DiffLine]
@@ -43,13 +43,13 @@ class ShownChange(msgspec.Struct, frozen=True):
 
 def change_rows(changes: Iterable[HeldChange]) -> list[ShownChange]:
     """Make the rows of one page."""
-    left = PAGE_BYTES
+    remaining_bytes = PAGE_BYTES
     rows = []
     for change in changes:
-        lines = [*_lines_within(change.lines, min(left, EACH_BYTES))]
-        left -= sum(map(_size, lines))
-        whole = len(lines) == len(change.lines) and not change.cut
-        rows.append(ShownChange(change, [diff_line(line) for line in lines], whole))
+        lines = [*_lines_within(change.lines, min(remaining_bytes, EACH_BYTES))]
+        remaining_bytes -= sum(map(_size, lines))
+        is_complete = len(lines) == len(change.lines) and not change.cut
+        rows.append(ShownChange(change, [diff_line(line) for line in lines], is_complete))
     return rows
 
 
@@ -60,10 +60,10 @@ def diff_line(line: str) -> DiffLine:
     return DiffLine(kind, _SIGNS[kind], text)
 
 
-def _lines_within(lines: list[str], left: int) -> Iterator[str]:
+def _lines_within(lines: list[str], remaining_bytes: int) -> Iterator[str]:
     for line in lines:
-        left -= _size(line)
-        if left < 0:
+        remaining_bytes -= _size(line)
+        if remaining_bytes < 0:
             return
         yield line
 

@@ -85,13 +85,13 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         approval = ApproveRequest((await visit.form()).get("hash", ""))
         try:
-            accepted = await visit.api.post(f"/v1/servers/{server}/approve", approval, ApprovalAsked)
+            requested_approval = await visit.api.post(f"/v1/servers/{server}/approve", approval, ApprovalAsked)
         except RestProblem as problem:
             if problem.document.code != NOT_HELD:
                 raise
             return await _held_page(console, request, server, problem.document.detail)
-        outcome = "done" if await _approval_applied(visit, accepted) else "asked"
-        return redirect(f"{PATH}/{accepted.server}/held?{outcome}={len(accepted.definitions)}")
+        outcome = "done" if await _is_approval_applied(visit, requested_approval) else "asked"
+        return redirect(f"{PATH}/{requested_approval.server}/held?{outcome}={len(requested_approval.definitions)}")
 
     @routes.get(PATH + "/{server:path}")
     async def show_server(request: Request, server: str) -> Response:
@@ -115,8 +115,8 @@ def router(console: ConsoleContext) -> APIRouter:
     async def refresh(request: Request, server: str) -> Response:
         visit = console.visit(request)
         await visit.form()
-        accepted = await visit.api.post(f"/v1/servers/{server}/refresh", None, RefreshAsked)
-        return redirect(f"{PATH}/{accepted.server}?asked=1")
+        requested_discovery = await visit.api.post(f"/v1/servers/{server}/refresh", None, RefreshAsked)
+        return redirect(f"{PATH}/{requested_discovery.server}?asked=1")
 
     @routes.post(PATH + "/{server:path}/sign-in")
     async def sign_in(request: Request, server: str) -> Response:
@@ -147,19 +147,21 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     page = min(max(1, int(page_number)), MAX_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
     query = {"offset": str((page - 1) * HELD_PER_PAGE), "limit": str(HELD_PER_PAGE)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
-    shown = await console.rest.services.work.do(lambda: change_rows(document.definitions))
+    rows = await console.rest.services.work.do(lambda: change_rows(document.definitions))
     pages = max(1, -(-document.total // HELD_PER_PAGE))
-    values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
-    values["whole"] = pages == 1 and all(definition.whole for definition in shown)
+    values = {"document": document, "changes": rows, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
+    values["whole"] = pages == 1 and all(definition.whole for definition in rows)
     notices = {name: request.query_params.get(name, "") for name in ("done", "asked")}
     return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **notices)
 
 
-async def _approval_applied(visit: Visit, accepted: ApprovalAsked) -> bool:
+async def _is_approval_applied(visit: Visit, requested_approval: ApprovalAsked) -> bool:
     """Wait for the operator to apply an approval; False if it is still pending after MAX_CHECKS checks."""
     for _ in range(MAX_CHECKS):
-        document = await visit.api.get(f"/v1/servers/{accepted.server}/held", HeldDocument, {"limit": "1"})
-        if document.hash != accepted.held and accepted.hash in {approval.hash for approval in document.approvals}:
+        document = await visit.api.get(f"/v1/servers/{requested_approval.server}/held", HeldDocument, {"limit": "1"})
+        if document.hash != requested_approval.held and requested_approval.hash in {
+            approval.hash for approval in document.approvals
+        }:
             return True
         await asyncio.sleep(CHECK_SECONDS)
     return False

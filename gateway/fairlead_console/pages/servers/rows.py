@@ -50,8 +50,8 @@ class ConsoleServer(msgspec.Struct, frozen=True):
         """Whether the row explains the server's state: the server is neither ready nor stopped, and the reason is
         known.
         """
-        explained = self.advice is not None and bool(self.advice.message or self.advice.meaning)
-        return explained and self.state not in (READY, STOPPED)
+        has_explanation = self.advice is not None and bool(self.advice.message or self.advice.meaning)
+        return has_explanation and self.state not in (READY, STOPPED)
 
 
 class ServerAdvice(msgspec.Struct, frozen=True):
@@ -72,13 +72,13 @@ def server_rows(servers: Iterable[ServerDocument], statistics: VisibleCalls) -> 
 
 def server_row(server: ServerDocument, statistics: VisibleCalls) -> ConsoleServer:
     """Make the row of a server."""
-    why = advice(server)
+    server_advice = advice(server)
     version = None if server.protocol_version is UNSET else server.protocol_version
     return ConsoleServer(
         name=server.server,
         state=SIGN_IN if server.state == READY and server.sign_in else server.state,
         sign_in=server.sign_in or "",
-        advice=why,
+        advice=server_advice,
         conflict=server.conflict or "",
         transport=server.transport or None,
         version=version,

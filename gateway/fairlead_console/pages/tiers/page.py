@@ -59,14 +59,14 @@ def router(console: ConsoleContext) -> APIRouter:
         )
         names = [tier.name for tier in tiers.tiers]
 
-        def make_rows(now: VisibleCalls) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
-            rows = [tier_row(tier, now.index.tools) for tier in tiers.tiers]
-            return rows, len(now.index.tools), moves_picture(names, moves.moves, moves.since, moves.until)
+        def make_rows(statistics: VisibleCalls) -> tuple[list[ConsoleTier], int, MovesPicture | None]:
+            rows = [tier_row(tier, statistics.index.tools) for tier in tiers.tiers]
+            return rows, len(statistics.index.tools), moves_picture(names, moves.moves, moves.since, moves.until)
 
-        shown, tools, picture = await visit.with_call_statistics(make_rows)
+        tier_rows, tools, picture = await visit.with_call_statistics(make_rows)
         return await visit.page(
             "tiers/tiers.html",
-            tiers=shown,
+            tiers=tier_rows,
             decided_at=tiers.decided_at,
             few=FEW,
             most=MOST,
@@ -83,9 +83,9 @@ def router(console: ConsoleContext) -> APIRouter:
 def tier_row(tier: TierDocument, scores: Iterable[Score]) -> ConsoleTier:
     """Make the row of a tier; the tools nearest to its limit come first."""
     limit = tier.max_latency_ms
-    near = [
+    near_misses = [
         NearMiss(score.name, score.p95_ms, 100 * score.p95_ms / limit)
         for score in scores
         if limit and score.p95_ms is not None and score.p95_ms >= NEAR_SHARE * limit and score.name not in tier.hidden
     ]
-    return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near, key=lambda near_score: -near_score.share))
+    return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near_misses, key=lambda near_score: -near_score.share))

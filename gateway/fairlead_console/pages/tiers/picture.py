@@ -58,21 +58,21 @@ def moves_picture(
     start, end = _seconds(since), _seconds(until)
     paths: dict[bool, list[str]] = {True: [], False: []}
     for move in moves:
-        before, after = (row_of.get(tier or NOWHERE, len(names) - 1) for tier in (move.before, move.after))
-        if before != after:
+        old_lane, new_lane = (row_of.get(tier or NOWHERE, len(names) - 1) for tier in (move.before, move.after))
+        if old_lane != new_lane:
             share = (_seconds(move.at) - start) / (end - start) if end > start else 1.0
             x = LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - _RIGHT)
-            paths[after > before].append(_arrow(x, lanes[before].y, lanes[after].y))
-    slower, faster = paths[True], paths[False]
-    if not slower and not faster:
+            paths[new_lane > old_lane].append(_arrow(x, lanes[old_lane].y, lanes[new_lane].y))
+    slower_arrows, faster_arrows = paths[True], paths[False]
+    if not slower_arrows and not faster_arrows:
         return None
-    summary = f"{len(slower)} moves to slower tiers, {len(faster)} to faster tiers"
-    return MovesPicture(_TOP + len(names) * LANE + 8, lanes, "".join(slower), "".join(faster), summary)
+    summary = f"{len(slower_arrows)} moves to slower tiers, {len(faster_arrows)} to faster tiers"
+    return MovesPicture(_TOP + len(names) * LANE + 8, lanes, "".join(slower_arrows), "".join(faster_arrows), summary)
 
 
 def _arrow(x: float, start: int, end: int) -> str:
-    back = -_HEAD if end > start else _HEAD
-    return f"M{x:.1f} {start}V{end}m-{_HEAD} {back}l{_HEAD} {-back}l{_HEAD} {back}"
+    head_offset = -_HEAD if end > start else _HEAD
+    return f"M{x:.1f} {start}V{end}m-{_HEAD} {head_offset}l{_HEAD} {-head_offset}l{_HEAD} {head_offset}"
 
 
 def _seconds(at: str) -> float:

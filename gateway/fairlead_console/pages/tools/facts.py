@@ -64,7 +64,7 @@ class ToolFacts(msgspec.Struct, frozen=True):
 async def tool_facts(
     services: ToolServices, catalog: SubjectCatalog, name: str, *, count_tokens: bool = True
 ) -> ToolFacts:
-    """Collect the facts about a visible or hidden tool; tokens only with `counted`. Raises Problem.
+    """Collect the facts about a visible or hidden tool; tokens only with `count_tokens`. Raises Problem.
 
     Must be awaited in `run_in_steps`.
     """

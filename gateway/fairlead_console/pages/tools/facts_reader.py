@@ -20,15 +20,15 @@ class FactsReader:
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
-        self._counting: set[asyncio.Task[ToolFacts]] = set()
+        self._count_tasks: set[asyncio.Task[ToolFacts]] = set()
 
     async def read(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool, without tokens if counting takes over PATIENCE_SECONDS. Raises Problem."""
         task = asyncio.create_task(self._services.work.run_in_steps(lambda: tool_facts(self._services, catalog, name)))
-        self._counting.add(task)
+        self._count_tasks.add(task)
         task.add_done_callback(self._after_count)
-        done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
-        return task.result() if done else await self.facts_without_tokens(catalog, name)
+        finished_tasks, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+        return task.result() if finished_tasks else await self.facts_without_tokens(catalog, name)
 
     async def facts_without_tokens(self, catalog: SubjectCatalog, name: str) -> ToolFacts:
         """Return the facts about a tool without tokens. Raises Problem."""
@@ -37,6 +37,6 @@ class FactsReader:
         )
 
     def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
-        self._counting.discard(task)
+        self._count_tasks.discard(task)
         if not task.cancelled():
             task.exception()  # retrieve the exception, so that asyncio does not log it if `read` no longer waits

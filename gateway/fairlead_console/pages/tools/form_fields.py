@@ -13,7 +13,7 @@ MAX_FIELDS: Final = 40
 MAX_CHOICES: Final = 100
 PREFIX: Final = "argument."
 WHOLE_OBJECT: Final = "arguments"
-_PLAIN: Final = {"string": "text", "integer": "number", "number": "number"}
+_INPUT_TYPES: Final = {"string": "text", "integer": "number", "number": "number"}
 
 
 class FormField(msgspec.Struct, frozen=True):
@@ -47,16 +47,16 @@ def fields_of(schema: Any) -> tuple[FormField, ...] | None:
     return tuple(sorted(fields, key=lambda field: not field.required))
 
 
-def arguments_of(fields: tuple[FormField, ...] | None, typed: Mapping[str, str]) -> dict[str, Any]:
+def arguments_of(fields: tuple[FormField, ...] | None, texts: Mapping[str, str]) -> dict[str, Any]:
     """Convert submitted texts to arguments, without empty optional arguments. Raises UnreadableArgument."""
     if fields is None:
-        whole = _json(WHOLE_OBJECT, typed.get(WHOLE_OBJECT, "") or "{}")
-        if not isinstance(whole, dict):
+        arguments_object = _json(WHOLE_OBJECT, texts.get(WHOLE_OBJECT, "") or "{}")
+        if not isinstance(arguments_object, dict):
             raise UnreadableArgument("the arguments must be one JSON object")
-        return whole
+        return arguments_object
     arguments = {}
     for field in fields:
-        text = typed.get(PREFIX + field.name, "")
+        text = texts.get(PREFIX + field.name, "")
         if text or (field.required and field.kind == "text"):
             arguments[field.name] = _value(field, text)
     return arguments
@@ -73,8 +73,8 @@ def _field(name: str, schema: Any, *, required: bool) -> FormField:
         return FormField(name, "choice", required, hint, tuple(map(json.dumps, choices)))
     if kind == "boolean":
         return FormField(name, "yes-no", required, hint)
-    if isinstance(kind, str) and kind in _PLAIN:
-        return FormField(name, _PLAIN[kind], required, hint, example="" if default is None else str(default))
+    if isinstance(kind, str) and kind in _INPUT_TYPES:
+        return FormField(name, _INPUT_TYPES[kind], required, hint, example="" if default is None else str(default))
     return FormField(name, "json", required, hint, example="" if default is None else json.dumps(default))
 
 

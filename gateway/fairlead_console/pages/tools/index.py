@@ -22,7 +22,7 @@ class ConsoleTool(msgspec.Struct, frozen=True):
     name: str
     server: str
     tags: tuple[str, ...]
-    searched: str
+    search_text: str
     """Name, server and description in lower case."""
     description: str
 
@@ -48,8 +48,8 @@ class ConsoleToolList:
         for name in with_pauses(sorted(view.everything), STRIDE):
             server, tool = snapshot.merged[name]
             text, key = _description(tool.merged), str(server.key)
-            searched = f"{name} {key} {text}".lower()
-            tools.append(ConsoleTool(name, key, tags[server.key][tool.name], searched, text))
+            search_text = f"{name} {key} {text}".lower()
+            tools.append(ConsoleTool(name, key, tags[server.key][tool.name], search_text, text))
         self.tools = tools
         self.servers = sorted({tool.server for tool in tools})
         self.tags = sorted({tag for tool in tools for tag in tool.tags})
@@ -63,20 +63,20 @@ class _ToolText(msgspec.Struct):
     description: str = ""
 
 
-def filter_tools(index: ConsoleToolList, filters: ToolFilter, shown: Sequence[str] | None) -> list[ConsoleTool]:
+def filter_tools(index: ConsoleToolList, filters: ToolFilter, tier_tools: Sequence[str] | None) -> list[ConsoleTool]:
     """Return the tools that match all filters. Tools with the words in their names are first.
 
-    `shown` has the names of the tools in the selected tier; None if no tier is selected.
+    `tier_tools` has the names of the tools in the selected tier; None if no tier is selected.
     """
     words = filters.words.lower().split()
-    names = None if shown is None else frozenset(shown)
+    names = None if tier_tools is None else frozenset(tier_tools)
     tools = [
         tool
         for tool in index.tools
         if (names is None or tool.name in names)
         and filters.server in ("", tool.server)
         and (not filters.tag or filters.tag in tool.tags)
-        and all(word in tool.searched for word in words)
+        and all(word in tool.search_text for word in words)
     ]
     if words:
         tools.sort(key=lambda tool: not all(word in tool.name.lower() for word in words))

@@ -81,16 +81,16 @@ def router(console: ConsoleContext) -> APIRouter:
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
-        shown = await console.rest.when_ready(request, lambda catalog: facts.read(catalog, name))
-        return await _page(console, request, shown, {}, None)
+        tool_facts = await console.rest.when_ready(request, lambda catalog: facts.read(catalog, name))
+        return await _page(console, request, tool_facts, {}, None)
 
     @routes.post(PATH + "/{name:path}")
     async def try_tool(request: Request, name: str) -> Response:
         visit = console.visit(request)
-        typed = await visit.form()
-        uncounted = await facts.facts_without_tokens(console.rest.catalog(request), name)
-        tried = await _try_call(visit, uncounted, typed)
-        return await _page(console, request, await facts.read(console.rest.catalog(request), name), typed, tried)
+        texts = await visit.form()
+        uncounted_facts = await facts.facts_without_tokens(console.rest.catalog(request), name)
+        outcome = await _try_call(visit, uncounted_facts, texts)
+        return await _page(console, request, await facts.read(console.rest.catalog(request), name), texts, outcome)
 
     return routes
 
@@ -98,52 +98,52 @@ def router(console: ConsoleContext) -> APIRouter:
 def _matching_tools(indexes: ViewCache[ConsoleToolList], catalog: SubjectCatalog, filters: ToolFilter) -> FoundTools:
     """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
     index = indexes.get(catalog, None)
-    shown = [*catalog.view(filters.tier).routes] if filters.tier else None
-    return FoundTools(index, filter_tools(index, filters, shown), catalog.tiers)
+    tier_tools = [*catalog.view(filters.tier).routes] if filters.tier else None
+    return FoundTools(index, filter_tools(index, filters, tier_tools), catalog.tiers)
 
 
 async def _page(
-    console: ConsoleContext, request: Request, facts: ToolFacts, typed: Mapping[str, str], tried: TriedCall | None
+    console: ConsoleContext, request: Request, facts: ToolFacts, texts: Mapping[str, str], outcome: TriedCall | None
 ) -> Response:
     visit = console.visit(request)
-    explained, access, durations = await asyncio.gather(
+    explanation, access, durations = await asyncio.gather(
         visit.api.get(f"/v1/tools/{facts.name}/explain", Explanation),
         visit.api.get("/v1/access", AccessDocument, {"tool": facts.name}),
         visit.api.get("/v1/durations", DurationsDocument, {"tool": facts.name}),
     )
     fields = fields_of(facts.input_schema)
     try:
-        arguments = arguments_of(fields, typed)
+        arguments = arguments_of(fields, texts)
     except UnreadableArgument:
         arguments = {}
-    keyed = not console.rest.guard.identities.open
-    marks = [(word, float(value)) for word, value in _marks(explained) if value is not None]
+    needs_key = not console.rest.guard.identities.open
+    marks = [(word, float(value)) for word, value in _marks(explanation) if value is not None]
     return await visit.page(
         "tools/one.html",
         facts=facts,
-        explained=explained,
+        explained=explanation,
         access=access,
         durations=durations,
         fields=fields,
-        typed=typed,
-        tried=tried,
+        typed=texts,
+        tried=outcome,
         picture=histogram(durations.bounds_ms, durations.buckets, marks),
-        snippets=snippets(str(request.base_url).rstrip("/"), facts.name, arguments, keyed=keyed),
+        snippets=snippets(str(request.base_url).rstrip("/"), facts.name, arguments, keyed=needs_key),
     )
 
 
-def _marks(explained: Explanation) -> list[tuple[str, float | None]]:
-    quantiles = explained.measured.quantiles
+def _marks(explanation: Explanation) -> list[tuple[str, float | None]]:
+    quantiles = explanation.measured.quantiles
     return [
-        ("declared", explained.latency.estimated_duration_ms),
+        ("declared", explanation.latency.estimated_duration_ms),
         ("p95", None if quantiles is None else quantiles.p95_ms),
     ]
 
 
-async def _try_call(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
+async def _try_call(visit: Visit, facts: ToolFacts, texts: Mapping[str, str]) -> TriedCall:
     """Call the tool as the visitor, by the REST API, so that policies, limits and the audit log apply."""
     try:
-        arguments = arguments_of(fields_of(facts.input_schema), typed)
+        arguments = arguments_of(fields_of(facts.input_schema), texts)
     except UnreadableArgument as error:
         return TriedCall(None, str(error))
     params: dict[str, Any] = {"name": facts.name, "arguments": arguments}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-_OPEN: Final = """\
+_PYTHON_WITHOUT_KEY: Final = """\
 import asyncio
 
 from mcp import Client
@@ -21,7 +21,7 @@ async def main() -> None:
 
 
 asyncio.run(main())"""
-_KEYED: Final = """\
+_PYTHON_WITH_KEY: Final = """\
 import asyncio
 import os
 
@@ -49,7 +49,7 @@ class CallSnippet(msgspec.Struct, frozen=True):
 
 def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: bool) -> tuple[CallSnippet, ...]:
     """Make the snippets for a tool of the gateway at `base_url`. `keyed` adds the API key in `FAIRLEAD_TOKEN`."""
-    encoded = json.dumps(arguments, ensure_ascii=False)
+    json_text = json.dumps(arguments, ensure_ascii=False)
     body = json.dumps(
         {
             "format": "mcp",
@@ -59,13 +59,17 @@ def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: b
         },
         ensure_ascii=False,
     )
-    bearer = ' \\\n  -H "Authorization: Bearer $FAIRLEAD_TOKEN"' if keyed else ""
-    python = (_KEYED if keyed else _OPEN).format(url=f"{base_url}/mcp", tool=tool, arguments=dict(arguments))
-    cli = f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(encoded)} --url {shlex.quote(base_url + '/mcp')}"
+    key_option = ' \\\n  -H "Authorization: Bearer $FAIRLEAD_TOKEN"' if keyed else ""
+    python = (_PYTHON_WITH_KEY if keyed else _PYTHON_WITHOUT_KEY).format(
+        url=f"{base_url}/mcp", tool=tool, arguments=dict(arguments)
+    )
+    cli = (
+        f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(json_text)} --url {shlex.quote(base_url + '/mcp')}"
+    )
     return (
         CallSnippet(
             "curl",
-            f"curl {shlex.quote(base_url + '/v1/tool-calls')}{bearer} \\\n"
+            f"curl {shlex.quote(base_url + '/v1/tool-calls')}{key_option} \\\n"
             f"  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}",
         ),
         CallSnippet("Python", python),

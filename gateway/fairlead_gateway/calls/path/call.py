@@ -260,7 +260,7 @@ class ToolCall(AttemptOwner):
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         try:
             if self._modern and not self.request.modern:
-                if self._declaration == client_tasks.AWAITED and server_tasks.is_first_answer(result):
+                if self._declaration == client_tasks.AWAITED and server_tasks.creates_task(result):
                     self.attempts.measure(NEUTRAL)
                     self._wait_for(result)
                     return

@@ -39,7 +39,7 @@ from fairlead_mcp.capabilities import for_method
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import ResultMembers
-from fairlead_mcp.methods import EXTENDED
+from fairlead_mcp.methods import EXTENSION_METHODS
 from fairlead_mcp.via import VIA, make_via_line
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
@@ -451,4 +451,4 @@ def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> Raw
 def _capabilities(request: McpRequest, features: bytes | None, *, tasks: bool) -> bytes | None:
     if tasks:
         return with_tasks_extension(features)
-    return for_method(features or b"{}", request.method) if request.method in EXTENDED else features
+    return for_method(features or b"{}", request.method) if request.method in EXTENSION_METHODS else features

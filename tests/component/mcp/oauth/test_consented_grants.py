@@ -438,12 +438,12 @@ async def test_server_that_wants_more_access_than_the_person_gave_asks_the_perso
         token = await world.source.obtain(person)
         more = Challenge("insufficient_scope", ("write",))
         with pytest.raises(GrantFailed, match="more access") as failed:
-            await world.source.obtain(person, refused=token, challenge=more)
+            await world.source.obtain(person, refused_token=token, challenge=more)
         grant, fresh = await world.sign_in("alice", challenge=more, scopes=frozenset(token.scopes))
         world.source.adopt(b"alice", fresh)
-        assert await world.source.obtain(person, refused=token, challenge=more) == fresh
+        assert await world.source.obtain(person, refused_token=token, challenge=more) == fresh
         with pytest.raises(GrantFailed) as enough:
-            await world.source.obtain(person, refused=fresh, challenge=more)
+            await world.source.obtain(person, refused_token=fresh, challenge=more)
     assert failed.value.cause == SIGN_IN_REQUIRED
     assert grant.scopes == ("read", "write")
     assert enough.value.cause == INSUFFICIENT_SCOPE
@@ -456,7 +456,7 @@ async def test_more_access_that_was_given_at_another_replica_is_found_in_the_sto
         token = await world.source.obtain(person)
         more = Challenge("insufficient_scope", ("write",))
         await world.sign_in("alice", challenge=more, scopes=frozenset(token.scopes))
-        fresh = await world.source.obtain(person, refused=token, challenge=more)
+        fresh = await world.source.obtain(person, refused_token=token, challenge=more)
     assert fresh.scopes == {"read", "write"}
 
 
@@ -471,7 +471,7 @@ async def test_renewal_in_progress_does_not_answer_a_caller_who_needs_more_scope
         plain = asyncio.ensure_future(world.source.obtain(person))
         await world.issuer.arrived.wait()
         more = Challenge("insufficient_scope", ("write",))
-        stepping = asyncio.ensure_future(world.source.obtain(person, refused=token, challenge=more))
+        stepping = asyncio.ensure_future(world.source.obtain(person, refused_token=token, challenge=more))
         await asyncio.sleep(0)
         world.answer_renewal()
         assert (await plain).scopes == {"read"}
@@ -485,9 +485,9 @@ async def test_token_that_the_server_refuses_is_renewed_once() -> None:
         await world.sign_in("alice")
         person = world.person("alice")
         token = await world.source.obtain(person)
-        fresh = await world.source.obtain(person, refused=token, challenge=Challenge(scopes=("read", "write")))
+        fresh = await world.source.obtain(person, refused_token=token, challenge=Challenge(scopes=("read", "write")))
         with pytest.raises(GrantFailed) as failed:
-            await world.source.obtain(person, refused=fresh, challenge=Challenge())
+            await world.source.obtain(person, refused_token=fresh, challenge=Challenge())
     assert fresh.value != token.value
     assert failed.value.cause == TOKEN_REFUSED
     assert len(world.issuer.requests_of("refresh_token")) == 2

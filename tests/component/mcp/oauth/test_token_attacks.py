@@ -89,7 +89,7 @@ async def test_issuer_of_the_settings_is_discovered_at_each_of_its_places() -> N
             provider.metadata_paths = (path,)
             async with source_of_tokens(provider, issuer=provider.url) as source:
                 await source.obtain(GATEWAY)
-                await source.obtain(GATEWAY, refused=source.find_cached(GATEWAY))
+                await source.obtain(GATEWAY, refused_token=source.find_cached(GATEWAY))
             paths = [request.path for request in provider.received]
             assert paths.count(path) == 1
             assert paths[-2:] == ["/realms/a/token"] * 2
@@ -182,13 +182,13 @@ async def test_connections_to_endpoints_that_were_replaced_do_not_pile_up() -> N
             named[:] = ["https://evil.example.com"]
             for _ in range(5):
                 clock.now += DISCOVERY_SECONDS
-                assert (await failure(source, refused=token)).cause == ISSUER_MISMATCH
+                assert (await failure(source, refused_token=token)).cause == ISSUER_MISMATCH
             assert endpoint._previous_http is None
             named[:] = [provider.url]
             for other in (second, third):
                 provider.metadata = {"token_endpoint": other.token_url}
                 clock.now += DISCOVERY_SECONDS
-                token = await source.obtain(GATEWAY, refused=token)
+                token = await source.obtain(GATEWAY, refused_token=token)
                 assert other.tokens_by_person == {"": 1}
             assert "closed" in repr(first.http._pool)
 
@@ -505,7 +505,7 @@ async def test_kept_connection_that_the_provider_has_closed_costs_no_grant() -> 
         token = await source.obtain(GATEWAY)
         assert provider.server is not None
         provider.server.cut()
-        await source.obtain(GATEWAY, refused=token)
+        await source.obtain(GATEWAY, refused_token=token)
 
 
 @pytest.mark.parametrize(("closing", "cause"), [(1, ""), (2, PROVIDER_ERROR)])
@@ -526,9 +526,9 @@ async def test_connection_that_is_closed_by_a_request_is_replaced_once(closing: 
             async with source_of_tokens(provider, token_url=url) as source:
                 token = await source.obtain(GATEWAY)
                 if cause:
-                    assert (await failure(source, refused=token)).cause == cause
+                    assert (await failure(source, refused_token=token)).cause == cause
                 else:
-                    await source.obtain(GATEWAY, refused=token)
+                    await source.obtain(GATEWAY, refused_token=token)
 
 
 # Challenges over the wire

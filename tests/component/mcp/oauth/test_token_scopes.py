@@ -19,7 +19,9 @@ async def test_scopes_that_a_401_names_are_requested_from_then_on_if_the_setting
         alice = tools.person("alice", 5_000)
         plain = await tools.source.obtain(alice)
         named = Challenge("invalid_token", ("read", "write"))
-        tokens = await asyncio.gather(*(tools.source.obtain(alice, refused=plain, challenge=named) for _ in range(9)))
+        tokens = await asyncio.gather(
+            *(tools.source.obtain(alice, refused_token=plain, challenge=named) for _ in range(9))
+        )
         assert (plain.scopes, {token.scopes for token in tokens}) == (frozenset(), {frozenset({"read", "write"})})
         assert tools.request_count == 2
         tools.later(299)
@@ -38,7 +40,7 @@ async def test_scopes_of_the_settings_stay_whatever_a_401_names() -> None:
         alice = tools.person("alice")
         token = await tools.source.obtain(alice)
         named = Challenge("invalid_token", ("write",))
-        assert (await tools.source.obtain(alice, refused=token, challenge=named)).scopes == {"read"}
+        assert (await tools.source.obtain(alice, refused_token=token, challenge=named)).scopes == {"read"}
 
 
 async def test_scopes_that_a_401_names_and_nobody_grants_are_given_up_and_never_too_many() -> None:
@@ -46,11 +48,11 @@ async def test_scopes_that_a_401_names_and_nobody_grants_are_given_up_and_never_
         alice = tools.person("alice", 5_000)
         token = await tools.source.obtain(alice)
         unheard = Challenge("invalid_token", ("root",))
-        assert (await tools.source.obtain(alice, refused=token, challenge=unheard)).scopes == frozenset()
+        assert (await tools.source.obtain(alice, refused_token=token, challenge=unheard)).scopes == frozenset()
         assert tools.request_count == 3
         for first in range(0, 300, 60):
             tools.later(6)
             many = Challenge("invalid_token", tuple(f"s{number}" for number in range(first, first + 60)))
-            await tools.source.obtain(alice, refused=tools.source.find_cached(alice), challenge=many)
+            await tools.source.obtain(alice, refused_token=tools.source.find_cached(alice), challenge=many)
         requested = [dict(request).get("scope", "").split() for request in tools.provider.requests]
         assert max(len(scopes) for scopes in requested) <= MAX_SCOPES

@@ -74,7 +74,7 @@ async def test_grants_succeed_with_a_private_key_and_the_issuer_as_its_audience(
         provider.clients[CLIENT] = Client("private_key_jwt", key=key)
         source = TokenSource(provider.settings(issuer=provider.url), secret, token_access())
         first = await source.obtain(GATEWAY)
-        second = await source.obtain(GATEWAY, refused=first)
+        second = await source.obtain(GATEWAY, refused_token=first)
         assert first.value != second.value
         await source.aclose()
 
@@ -290,9 +290,9 @@ async def test_refused_token_is_replaced_once_for_all_its_calls() -> None:
         alice = tools.person("alice")
         old = await tools.source.obtain(alice)
         new = await asyncio.gather(
-            *(tools.source.obtain(alice, refused=old, challenge=UNAUTHORIZED) for _ in range(20))
+            *(tools.source.obtain(alice, refused_token=old, challenge=UNAUTHORIZED) for _ in range(20))
         )
-        late = await tools.source.obtain(alice, refused=old, challenge=UNAUTHORIZED)
+        late = await tools.source.obtain(alice, refused_token=old, challenge=UNAUTHORIZED)
         assert {token.value for token in new} == {late.value}
         assert late.value != old.value
         assert tools.request_count == 2
@@ -302,8 +302,8 @@ async def test_server_that_refuses_each_token_does_not_cause_a_grant_per_call() 
     async with world() as tools:
         alice = tools.person("alice")
         token = await tools.source.obtain(alice)
-        token = await tools.source.obtain(alice, refused=token, challenge=UNAUTHORIZED)
-        error = await tools.failure(alice, refused=token, challenge=UNAUTHORIZED)
+        token = await tools.source.obtain(alice, refused_token=token, challenge=UNAUTHORIZED)
+        error = await tools.failure(alice, refused_token=token, challenge=UNAUTHORIZED)
         assert error.cause == TOKEN_REFUSED
         assert "trusts this issuer" in str(error)
         assert (await tools.failure(alice)).cause == TOKEN_REFUSED
@@ -318,7 +318,9 @@ async def test_demand_for_more_scopes_gets_their_union_which_is_remembered_for_t
         alice = tools.person("alice", 5_000)
         narrow = await tools.source.obtain(alice)
         demand = Challenge("insufficient_scope", ("write",))
-        wide = await asyncio.gather(*(tools.source.obtain(alice, refused=narrow, challenge=demand) for _ in range(9)))
+        wide = await asyncio.gather(
+            *(tools.source.obtain(alice, refused_token=narrow, challenge=demand) for _ in range(9))
+        )
         assert wide[0].scopes == {"read", "write"}
         assert tools.source.find_cached(alice) is wide[0]
         assert tools.request_count == 2
@@ -332,7 +334,7 @@ async def test_demand_that_a_new_token_would_not_satisfy_is_an_error_and_no_gran
         alice = tools.person("alice")
         token = await tools.source.obtain(alice)
         for scopes in ((), ("read",)):
-            error = await tools.failure(alice, refused=token, challenge=Challenge("insufficient_scope", scopes))
+            error = await tools.failure(alice, refused_token=token, challenge=Challenge("insufficient_scope", scopes))
             assert error.cause == INSUFFICIENT_SCOPE
         assert tools.request_count == 1
 
@@ -342,7 +344,7 @@ async def test_demanded_scopes_that_the_person_does_not_get_leave_the_token_as_i
         alice = tools.person("alice", 5_000)
         token = await tools.source.obtain(alice)
         demand = Challenge("insufficient_scope", ("root",))
-        assert (await tools.failure(alice, refused=token, challenge=demand)).cause == INVALID_SCOPE
+        assert (await tools.failure(alice, refused_token=token, challenge=demand)).cause == INVALID_SCOPE
         assert tools.source.find_cached(alice) is token
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read"}
@@ -352,7 +354,7 @@ async def test_scopes_that_a_person_has_lost_are_given_up() -> None:
     async with world(scopes=("read",)) as tools:
         alice = tools.person("alice", 5_000)
         token = await tools.source.obtain(alice)
-        await tools.source.obtain(alice, refused=token, challenge=Challenge("insufficient_scope", ("write",)))
+        await tools.source.obtain(alice, refused_token=token, challenge=Challenge("insufficient_scope", ("write",)))
         tools.provider.scopes = {"read"}
         tools.later(299)
         assert (await tools.source.obtain(alice)).scopes == {"read"}
@@ -381,7 +383,7 @@ async def test_server_that_demands_other_scopes_each_time_is_refused_at_the_limi
             token = await tools.source.obtain(alice)
             for scope in demands:
                 challenge = Challenge("insufficient_scope", (scope,))
-                token = await tools.source.obtain(alice, refused=token, challenge=challenge)
+                token = await tools.source.obtain(alice, refused_token=token, challenge=challenge)
 
         with pytest.raises(GrantFailed, match="cannot have so many") as failed:
             await demand_each()
@@ -524,7 +526,7 @@ async def test_no_message_or_text_has_a_secret_or_token() -> None:
             alice = tools.person("alice")
             token = await tools.source.obtain(alice)
             tools.provider.answer = quote
-            error = await tools.failure(alice, refused=token)
+            error = await tools.failure(alice, refused_token=token)
             texts += [str(error), repr(error), repr(token), repr(alice), repr(tools.source), str(error.__cause__)]
             for secret in (SECRET, token.value, alice.token, *alice.token.split("."), "s3cr3t"):
                 assert not [text for text in texts if secret in text]

@@ -189,9 +189,9 @@ def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
     stream = AnthropicStream({"theirs"})
     events = [*call_events(0, "theirs", "{}", id="toolu_a"), *call_events(1, "theirs", "{}", id="toolu_a")]
     out = feed(stream, [START, *events, *end_events("tool_use")])
-    shown_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
-    assert shown_ids[0] == "toolu_a" != shown_ids[1]
-    assert [block["id"] for block in json.loads(stream.request_messages[0])["content"]] == shown_ids
+    answered_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
+    assert answered_ids[0] == "toolu_a" != answered_ids[1]
+    assert [block["id"] for block in json.loads(stream.request_messages[0])["content"]] == answered_ids
 
 
 def test_empty_texts_are_left_out_of_the_next_request() -> None:

@@ -35,7 +35,7 @@ def test_no_more_than_the_limit_run_at_once_and_the_rest_waits_its_turn() -> Non
 def test_an_idle_thread_is_used_again() -> None:
     threads = Threads(50, "test")
     first = threads.submit(threading.get_ident).result(20)
-    until("the thread is back", lambda: threads._idle == 1, seconds=20)
+    until("the thread is back", lambda: threads._idle_count == 1, seconds=20)
     assert threads.submit(threading.get_ident).result(20) == first
     threads.shutdown()
 

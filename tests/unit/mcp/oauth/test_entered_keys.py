@@ -99,7 +99,7 @@ async def test_a_refused_key_is_tried_again_after_a_minute() -> None:
     await keys.enter("first")
     assert await keys.value() == "first"
     refused = "the server team/desk refused your key (401): enter your key"
-    assert await cause_of(keys.value(refused="first")) == (SIGN_IN_REQUIRED, refused)
+    assert await cause_of(keys.value(refused_token="first")) == (SIGN_IN_REQUIRED, refused)
     keys.now += REFUSED_SECONDS - 1
     assert await cause_of(keys.value()) == (SIGN_IN_REQUIRED, refused)
     keys.now += 2
@@ -109,11 +109,11 @@ async def test_a_refused_key_is_tried_again_after_a_minute() -> None:
 async def test_a_new_key_is_used_at_once_after_a_refused_one() -> None:
     keys = Keys()
     await keys.enter("first")
-    await cause_of(keys.value(refused="first"))
+    await cause_of(keys.value(refused_token="first"))
     keys.now += 1
     await keys.enter("second")
     assert await keys.value() == "second"
-    assert await keys.value(refused="first") == "second"
+    assert await keys.value(refused_token="first") == "second"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class Server:
     async def connect(self, deadline: float) -> Negotiated:
         return self.negotiated
 
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, extension: str = "") -> Raw:
         if method != "tools/call":
             self.baselines.append(method)
             await asyncio.sleep(BASELINE)
