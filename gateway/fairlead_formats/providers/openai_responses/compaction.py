@@ -38,8 +38,8 @@ def require_model(body: bytes, path: str) -> None:
     chooses the provider by it.
     """
     with reading_body():
-        read = _decode_model(body)
-    if not read.model:
+        request = _decode_model(body)
+    if not request.model:
         raise BadRequest(f"model: {path} needs a model, because the gateway chooses the provider by it", "model")
 
 
@@ -86,7 +86,7 @@ class CompactionAnswer(ResponsesAnswer):
 class CompactionFormat(ResponsesFormat):
     """Wire format of requests to compact a conversation."""
 
-    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
+    def request(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
         return CompactionRequest(body)
 
     def path(self, model: str, *, stream: bool) -> str:
