@@ -15,7 +15,7 @@ from fairlead_formats.tokens.prices import TokenPrices, prices_of
 from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
-PRICES = TokenPrices(read=100, write=1250, output=5000, least=0)
+PRICES = TokenPrices(read=100, write=1250, output=5000, min_cached_prompt=0)
 SEARCHED = SearchTokens(query=20, results=500, wrapped_call=40, wrapped_result=60)
 TASK = TaskShape(turns=3, calls=2, searches=1, conversation=1000)
 COLD = CacheState()
@@ -67,11 +67,11 @@ def test_of_a_prompt_that_grows_the_beginning_alone_is_cached() -> None:
 
 
 def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
-    short = replace(PRICES, least=11_001)
+    short = replace(PRICES, min_cached_prompt=11_001)
     assert (
         account_of_list(TASK, 10_000, short, COLD).priced == account_of_list(TASK, 10_000, short, WARM).priced == 33_000
     )
-    grown = account_of_search(TASK, 600, SEARCHED, replace(PRICES, least=2000), WARM)
+    grown = account_of_search(TASK, 600, SEARCHED, replace(PRICES, min_cached_prompt=2000), WARM)
     assert grown.priced == 1600 + (2120 + 200) * 1.25 + (2120 + 2320) * 0.1 + 500
 
 
