@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from fairlead_formats.providers.openai_responses.fake import COUNTED, ResponsesApi
+from fairlead_formats.providers.openai_responses.fake import COUNT_MEMBERS, ResponsesApi
 from fairlead_formats.providers.openai_responses.fake_compaction import MEMBERS
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, Ask, ask
@@ -219,7 +219,7 @@ def test_documented_members_of_both_requests_are_those_of_the_sdk() -> None:
     from openai.types.responses.response_compact_params import ResponseCompactParams
 
     assert set(ResponseCompactParams.__annotations__) == MEMBERS
-    assert set(InputTokenCountParams.__annotations__) == COUNTED
+    assert set(InputTokenCountParams.__annotations__) == COUNT_MEMBERS
 
 
 async def test_compaction_runs_no_call_that_waits_for_approval(tmp_path: Path) -> None:

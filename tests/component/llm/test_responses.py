@@ -263,7 +263,9 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
         retrieved = await get(world.gateway, f"/v1/responses/{response['id']}")
         refused = await respond(world, "Hi", background=True, stream=True)
     assert retrieved.message["id"] == response["id"]
-    assert world.model.about_kept == [("GET", "/v1/responses/resp_scripted_0001")]  # requests for stored responses
+    assert world.model.stored_response_requests == [
+        ("GET", "/v1/responses/resp_scripted_0001")
+    ]  # requests for stored responses
     assert (refused.status, refused.message["error"]["param"]) == (400, "stream")
 
 

@@ -40,7 +40,7 @@ async def test_an_answer_is_read_again_as_the_client_got_it(tmp_path: Path, stor
     assert again.status == 404
     assert more.status == 400
     deleted = [f"/v1/responses/resp_scripted_{number:04}" for number in (1, 2)] if store else []
-    assert world.model.about_kept == [("DELETE", path) for path in deleted]
+    assert world.model.stored_response_requests == [("DELETE", path) for path in deleted]
 
 
 async def test_an_answer_that_only_passed_is_read_from_the_provider(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_operations_that_a_stored_response_does_not_have_are_refused_with_
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
     assert absent.status == 404
     assert absent.message["error"]["message"].startswith("POST /v1/responses/expand is not served")
-    assert not world.model.about_kept
+    assert not world.model.stored_response_requests
 
 
 _PROVIDERS: list[dict[str, Any]] = [{"responses": True}, {"responses": False}, ANTHROPIC]
@@ -169,7 +169,7 @@ async def test_a_key_that_the_provider_takes_from_nobody_is_not_sent(tmp_path: P
         path = f"{PATH}/{(await respond(world, 'Hi', **PLAIN)).message['id']}"
         refused = await get(world.gateway, path, **{"x-fairlead-provider-key": "sk-own"})
     assert (refused.status, refused.message["error"]["code"]) == (403, "provider_key")
-    assert not world.model.about_kept
+    assert not world.model.stored_response_requests
 
 
 async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_pa
         refused = await get(world.gateway, path)
         retrieved = await get(world.gateway, path, **headers)
     assert (refused.status, retrieved.status) == (401, 200)
-    assert len(world.model.about_kept) == 1
+    assert len(world.model.stored_response_requests) == 1
 
 
 async def test_an_outage_of_the_store_is_not_an_absent_response(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_gateway.core.long_results import MIN_OUTPUT_TOKENS
+from fairlead_gateway.core.long_results import LEAST_TOKENS
 from fairlead_offers.results.result_documents import DEEPEST, contents, document
 from fairlead_offers.results.session_context import DATA, ContextPassage, RetrievedContext
 from fairlead_offers.results.stored_results import Reading, ReadPassages, StoredResult, read
@@ -34,7 +34,7 @@ def test_a_result_that_is_nested_however_deeply_hides_no_other_of_its_session(de
     assert "the keel" in whole.text
 
 
-@pytest.mark.parametrize("budget", [MIN_OUTPUT_TOKENS, MIN_OUTPUT_TOKENS + 1, 400, 1000])
+@pytest.mark.parametrize("budget", [LEAST_TOKENS, LEAST_TOKENS + 1, 400, 1000])
 @pytest.mark.parametrize("reading", [{"query": "keel"}, {"grep": "keel"}, {"path": "log"}, {"lines": Lines(1, 3000)}])
 def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_stands_beside_it(
     budget: int, reading: dict[str, Any]
@@ -63,15 +63,15 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
 def test_a_long_path_leaves_room_for_text() -> None:
     name = "k" * 900
     result = StoredResult("s/1", json.dumps({"structuredContent": {name: "the keel " * 400}}).encode())
-    (shown,) = read(encode(Reading([result], MIN_OUTPUT_TOKENS, path=name))).passages
+    (shown,) = read(encode(Reading([result], LEAST_TOKENS, path=name))).passages
     assert "the keel the keel" in shown.text
-    (matching,) = read(encode(Reading([result], MIN_OUTPUT_TOKENS, query="keel"))).passages
+    (matching,) = read(encode(Reading([result], LEAST_TOKENS, query="keel"))).passages
     assert "the keel the keel" in matching.text
 
 
 def test_a_query_whose_passages_all_fit_says_that_nothing_was_cut() -> None:
     result = StoredResult("s/1", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
-    assert not read(encode(Reading([result], MIN_OUTPUT_TOKENS, query="keel"))).cut
+    assert not read(encode(Reading([result], LEAST_TOKENS, query="keel"))).cut
 
 
 def one_line(rows: int) -> str:

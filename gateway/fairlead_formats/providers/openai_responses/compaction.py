@@ -53,16 +53,16 @@ class CompactionRequest(ResponsesRequest):
         if self.stream:
             raise BadRequest(f"stream: {COMPACT} has no streams: leave `stream` out", "stream")
         self.no_injection = True
-        self.is_kept = False
+        self.gateway_stores = False
         self._refuse_approvals()
 
-    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
-        super().resume(previous, pending_approvals)
+    def resume(self, previous_id: str | None, pending_approvals: Sequence[bytes]) -> None:
+        super().resume(previous_id, pending_approvals)
         self._refuse_approvals()
 
     def _refuse_approvals(self) -> None:
         """Raise BadRequest for a request that approves calls, which compaction does not run."""
-        if self.approved:
+        if self.approved_calls:
             raise BadRequest(
                 f"input: {COMPACT} runs no approved calls: send the approvals to /v1/responses, then compact",
                 "input",
@@ -86,7 +86,7 @@ class CompactionAnswer(ResponsesAnswer):
 class CompactionFormat(ResponsesFormat):
     """Wire format of requests to compact a conversation."""
 
-    def request(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> CompactionRequest:
         return CompactionRequest(body)
 
     def path(self, model: str, *, stream: bool) -> str:

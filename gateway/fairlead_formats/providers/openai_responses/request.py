@@ -86,9 +86,9 @@ class ResponsesRequest(FamilyRequest):
         self.model = request_members.model
         self.stream = bool(request_members.stream)
         self.no_injection = bool(request_members.background)  # the gateway does not wait for a background answer
-        self.is_kept = True
+        self.gateway_stores = True
         """Whether the gateway stores the response, so that later requests can continue it by its id."""
-        self.previous = request_members.previous_response_id
+        self.previous_id = request_members.previous_response_id
         """The client's id of the response that this request continues."""
         conversation = (
             request_members.conversation.get("id")
@@ -96,7 +96,7 @@ class ResponsesRequest(FamilyRequest):
             else request_members.conversation
         )
         self.conversation: str | None = conversation if isinstance(conversation, str) else None
-        self.stores = request_members.store is not False
+        self.provider_stores = request_members.store is not False
         """Whether the provider is to store the response."""
         self.gateway_options = self._write_options(request_members.max_tool_calls)
         self.response_id = new_response_id()
@@ -105,7 +105,7 @@ class ResponsesRequest(FamilyRequest):
         self._input = request_members.input
         self.references = _references(request_members.input) if _REFERENCE in body else ()
         """Ids of the items to which the input refers."""
-        self.injected: Sequence[bytes] = ()
+        self.injected_tools: Sequence[bytes] = ()
         """Tool definitions that the gateway added to the client's tools in the last call of `body`."""
         self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
@@ -158,7 +158,7 @@ class ResponsesRequest(FamilyRequest):
             for name in names_within(decode_object(item))
         ]
         self.tool_names = frozenset([*self._names, *loaded_names])
-        self.approved = approvals.calls
+        self.approved_calls = approvals.calls
         """Calls of the gateway's tools that this request approves."""
         self.approval_ids: Mapping[str, str] = approvals.ids
         """Maps ids of approved calls to ids of their approval requests."""
@@ -177,12 +177,12 @@ class ResponsesRequest(FamilyRequest):
         """Continue the response that the client knows as `previous_id`. `pending_approvals`: approval requests of that
         response.
         """
-        self.previous = previous_id
+        self.previous_id = previous_id
         if pending_approvals:
             self._read_items(pending_approvals)
 
     def fill(self, results: Sequence[bytes]) -> None:
-        """Insert the results of approved calls, in the order of `approved`."""
+        """Insert the results of approved calls, in the order of `approved_calls`."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
         self.client_messages = fill_results(self.client_messages, self._placeholders, outputs)
         self.messages = fill_results(self.messages, self._placeholders, outputs)
@@ -203,7 +203,7 @@ class ResponsesRequest(FamilyRequest):
 
     def body(self, model_round: ModelRound) -> bytes:
         added_messages, injected_tools = model_round.added_messages, model_round.injected_tools
-        self.injected = injected_tools
+        self.injected_tools = injected_tools
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
         messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected_tools else self.messages)

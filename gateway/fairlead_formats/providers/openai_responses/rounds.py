@@ -79,8 +79,8 @@ class ResponseOverRounds:
         members |= {name: raw for name, raw in self._first_members.items() if name in members}
         members["id"] = Raw(encode(self.id))
         if self._request is not None:
-            if self._request.previous is not None:
-                members["previous_response_id"] = Raw(encode(self._request.previous))
+            if self._request.previous_id is not None:
+                members["previous_response_id"] = Raw(encode(self._request.previous_id))
             if self._client_tools is not None and "tools" in members:
                 members["tools"] = self._request.tools_member
         return members
@@ -135,9 +135,9 @@ class ResponseOverRounds:
         request got no tools of the gateway.
         """
         request = self._request
-        if request is None or not request.shows_calls or request.has_tool_list or not request.injected:
+        if request is None or not request.shows_calls or request.has_tool_list or not request.injected_tools:
             return None
-        return list_item(request.labels, request.injected, self.id)
+        return list_item(request.labels, request.injected_tools, self.id)
 
     def running_call(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that the gateway is about to run."""

@@ -102,13 +102,15 @@ def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
 def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     approval_request = {"type": "mcp_approval_request", "id": "mcpr_fairlead_call_1", "name": "f", "arguments": "{}"}
     approval = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
-    assert [call["call_id"] for call in read(input=[USER_MESSAGE, approval_request, approval]).approved] == ["call_1"]
+    assert [call["call_id"] for call in read(input=[USER_MESSAGE, approval_request, approval]).approved_calls] == [
+        "call_1"
+    ]
     late_approval = read(input=[USER_MESSAGE, approval_request, approval, MODEL_MESSAGE])
-    assert late_approval.approved == []
+    assert late_approval.approved_calls == []
     assert "no longer available" in body_of(late_approval)["input"][2]["output"]
     shown_call = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
     after_the_call = read(input=[USER_MESSAGE, approval_request, approval, shown_call, MODEL_MESSAGE])
-    assert after_the_call.approved == []
+    assert after_the_call.approved_calls == []
     assert [item.get("type") for item in body_of(after_the_call)["input"]] == [
         None,
         "function_call",
@@ -134,5 +136,5 @@ def test_items_go_out_under_the_providers_own_ids() -> None:
 def test_an_approval_of_another_server_passes() -> None:
     approval = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
     request = read(input=[approval])
-    assert request.approved == []
+    assert request.approved_calls == []
     assert body_of(request, INJECTED_TOOL)["input"] == [approval]
