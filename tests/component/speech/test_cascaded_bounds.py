@@ -35,7 +35,7 @@ async def test_a_turn_that_is_ended_for_room_leaves_none_for_what_comes_next(
             errors = await client.until("error", number * 2 - 1)
             assert errors[-1]["error"]["code"] == "input_audio_buffer_full"
         buffer = world.session._buffer
-        assert 0 < buffer.waiting + len(buffer) <= MAX_BYTES
+        assert 0 < buffer.transcribing_bytes + len(buffer) <= MAX_BYTES
 
 
 async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
     call = SpokenCall("demo__lookup", {}, "call_1")
     replies = SpokenReply("", (call,)), SpokenReply("Well.")
     async with live_world(tmp_path, *replies, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world:
-        world.provider.hands_out = False
+        world.provider.issues_handles = False
         async with world.client("x-fairlead-tier=deep") as client:
             await client.send(fairleadSessionUpdate={"tier": "fast"})
             (told,) = await client.until("fairleadTier")
@@ -148,7 +148,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
             await client.ask("The legend, please")
             await client.turns(1)
             assert "Unknown tool" in world.session.results()[0]["response"]["error"], "and may call none of them"
-            world.provider.hands_out = True
+            world.provider.issues_handles = True
             await client.ask("And now?")
             await client.turns(2)
             await eventually(lambda: world.session.tool_names == QUICK)
@@ -203,7 +203,7 @@ async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_aw
 
 async def test_a_client_hears_of_the_end_where_nothing_can_be_done(tmp_path: Path) -> None:
     async with live_world(tmp_path) as world:
-        world.provider.hands_out = False
+        world.provider.issues_handles = False
         async with world.client() as client:
             await world.session.go_away(3)
             assert await client.until("goAway") == [{"timeLeft": "3s"}]

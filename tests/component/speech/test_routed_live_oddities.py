@@ -261,7 +261,7 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         await speak(client)
         await client.turns(2)
         assert client.transcript() == "Hello. Long ago."
-        assert world.routed_session._turns._size == 0
+        assert world.routed_session._turns._queued_bytes == 0
 
 
 async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         assert world.messages == [("user", words) for words in heard]
         assert world.session.received_audio == []
         await world.wait_for_contents(*(("user", words) for words in heard), ("model", "Long ago."))
-        assert world.routed_session._turns._size == 0
+        assert world.routed_session._turns._queued_bytes == 0
 
 
 async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(

@@ -22,7 +22,7 @@ from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini import messages as live
 from fairlead_speech.messages import (
     MAX_BYTES,
-    MAX_FORM_BYTES,
+    MAX_MATCHED_BYTES,
     MAX_VALUES,
     MessageReader,
     ReadingPace,
@@ -122,7 +122,7 @@ def test_audio_of_providers_passes_by_its_form() -> None:
         '{"type":"input_audio_buffer.append","audio":"AAAA",}',
         '{"type":"input_audio_buffer_append","audio":"AAAA"}',
         '\ufeff{"type":"input_audio_buffer.append","audio":"AAAA"}',
-        f'{{"type":"input_audio_buffer.append","audio":"{"A" * MAX_FORM_BYTES}"}}',
+        f'{{"type":"input_audio_buffer.append","audio":"{"A" * MAX_MATCHED_BYTES}"}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x","data":"AAAA"}}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"},"text":"x"}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"}},"setup":{}}',

@@ -14,7 +14,7 @@ from fairlead_speech.cascaded.conversation import (
     chat_messages,
     truncate,
 )
-from fairlead_speech.cascaded.event_queue import AUDIO_BYTES, MAX_QUEUED_BYTES, EventQueue
+from fairlead_speech.cascaded.event_queue import MAX_BYTES_BEFORE_AUDIO, MAX_QUEUED_BYTES, EventQueue
 from fairlead_speech.realtime.events import Event
 from fairlead_speech.sockets import Closing
 
@@ -110,7 +110,7 @@ async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:
 
 async def test_audio_waits_while_much_waits() -> None:
     queue = EventQueue()
-    queue.put(bytes(AUDIO_BYTES + 1))
+    queue.put(bytes(MAX_BYTES_BEFORE_AUDIO + 1))
     waiting = queue.put_when_room(b"audio")
     waiting.send(None)  # it waits
     await queue.get()
