@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_models.model_breakers import MAX_MODELS, MAX_PAUSE, ModelBreakers, ModelClosed
+from fairlead_models.model_breakers import MAX_MODELS, MAX_PAUSE_S, ModelBreakers, ModelClosed
 from fairlead_models.providers import ModelTarget
 from virtualtime import HandClock
 
@@ -99,8 +99,8 @@ def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None
     answers(breakers, 200)
     assert states(breakers) == {"openai": "closed"}
     answers(breakers, 429, after=10.0**9)
-    assert expect_closed(breakers).retry_after == MAX_PAUSE
-    time.now += MAX_PAUSE
+    assert expect_closed(breakers).retry_after == MAX_PAUSE_S
+    time.now += MAX_PAUSE_S
     answers(breakers, 429, 429, after=None)
 
 
