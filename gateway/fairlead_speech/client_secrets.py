@@ -38,7 +38,7 @@ class ClientSecrets:
         self, providers: Callable[[], Providers], client: ProviderClient, *, allowed: bool, provider_mcp: bool
     ) -> None:
         """`allowed`: whether the endpoint is enabled. `provider_mcp`: whether the requested sessions may have MCP
-        servers, which the provider would call past the gateway.
+        servers, which the provider would call itself, bypassing the gateway.
         """
         self._providers = providers
         self._client = client
@@ -57,7 +57,9 @@ class ClientSecrets:
             raise LlmError(400, misspelling, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
-            message = "tools of type mcp are refused: the provider would call them past this gateway's policies"
+            message = (
+                "tools of type mcp are refused: the provider would call them itself, bypassing this gateway's policies"
+            )
             raise LlmError(400, message, "mcp_tools_refused", param="session.tools")
         providers, key = self._providers(), str(request.scope.get(PROVIDER_KEY, ""))
         try:

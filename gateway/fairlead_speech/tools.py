@@ -175,7 +175,7 @@ class SpeechContext(msgspec.Struct, frozen=True):
     record: RequestRecord
     metrics: SpeechMetrics
     provider_mcp: bool
-    """Whether the client may declare MCP servers that the provider calls, past the gateway."""
+    """Whether the client may declare MCP servers that the provider calls itself, bypassing the gateway."""
 
 
 class TierUpdate(msgspec.Struct):

@@ -42,7 +42,7 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate, ToolCall
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
 """Maximum number of bytes of a client's `setup` or `contextUpdate`, both of which are stored for the whole session."""
-MCP_REFUSED: Final = "mcpServers are refused: the provider would call them past this gateway's policies"
+MCP_REFUSED: Final = "mcpServers are refused: the provider would call them itself, bypassing this gateway's policies"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
 """Output that replaces an empty result, because models repeat a call that has no output."""
 _CARRY: Final = Carry(images=False, documents=False)

@@ -35,8 +35,8 @@ ENGINE: Final = "openai-realtime"
 SESSION_UPDATE: Final = "fairlead.session.update"
 """Type of the gateway's own event by which a client changes its session: `{tier?, queue_depth?}`."""
 _MCP_REFUSED: Final = (
-    "tools of type mcp are refused: the provider calls them itself, past this gateway's policies and audit log; remove "
-    "them from the event, the gateway adds the tools of its own servers"
+    "tools of type mcp are refused: the provider would call them itself, bypassing this gateway's policies and audit "
+    "log; remove them from the event, the gateway adds the tools of its own servers"
 )
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Type of the gateway's own event to a client with those parts of a tool's result that cannot be spoken."""

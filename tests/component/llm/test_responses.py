@@ -105,7 +105,7 @@ async def test_previous_response_id_continues_a_mixed_turn(tmp_path: Path, store
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store: bool) -> None:
+async def test_a_conversation_continues_from_the_last_round(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
         response = await final(world, "Add", stream=True, store=store)
         last = await final(world, "Sure?", stream=True, store=store, previous_response_id=response["id"])
@@ -154,7 +154,7 @@ async def test_an_unknown_previous_response_id_is_refused(tmp_path: Path) -> Non
     assert not world.model.requests
 
 
-async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+async def test_members_items_and_tools_that_the_gateway_does_not_know_are_forwarded_unchanged(tmp_path: Path) -> None:
     odd: dict[str, Any] = {
         "include": ["reasoning.encrypted_content"],
         "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},

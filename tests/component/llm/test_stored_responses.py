@@ -145,7 +145,7 @@ async def test_an_answer_behind_a_call_of_ours_is_referred_to(tmp_path: Path, pr
     assert answer.status == 200, answer.body
 
 
-async def test_another_replica_goes_on_from_an_answer(tmp_path: Path) -> None:
+async def test_another_replica_continues_from_an_answer(tmp_path: Path) -> None:
     own = theirs()
     mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
     folders = [tmp_path / name for name in ("one", "other")]
@@ -172,7 +172,7 @@ async def test_a_key_that_the_provider_takes_from_nobody_is_not_sent(tmp_path: P
     assert not world.model.stored_response_requests
 
 
-async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_path: Path) -> None:
+async def test_a_provider_that_needs_the_callers_key_gets_no_request_without_it(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi"), provider={"callerKey": "Require"}) as world:
         headers = {"x-fairlead-provider-key": "sk-own"}
         path = f"{PATH}/{(await respond(world, 'Hi', headers=headers, **PLAIN)).message['id']}"

@@ -235,7 +235,7 @@ async def test_keys_go_to_the_servers_alone(tmp_path: Path, monkeypatch: pytest.
         assert "secret-key" not in "\n".join(client.frames)
 
 
-async def test_a_key_that_is_not_set_is_told_by_its_variable_alone(tmp_path: Path) -> None:
+async def test_an_error_about_a_missing_key_names_only_its_variable(tmp_path: Path) -> None:
     own = {"model": "any", "keyEnv": "NO_SUCH_VOICE_KEY"}
     async with cascade_world(tmp_path, heard=["hi"], backend=own) as world, world.client() as client:
         await speak(client)

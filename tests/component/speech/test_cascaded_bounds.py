@@ -141,7 +141,7 @@ async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path) -
         assert done["response"]["status_details"]["error"]["code"] == "response_timeout"
 
 
-async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Path) -> None:
+async def test_a_session_ends_at_the_time_that_was_announced_to_its_client(tmp_path: Path) -> None:
     bounds = SpeechBounds(session_seconds=0.0)
     async with cascade_world(tmp_path, bounds=bounds) as world, world.client(ready=False) as client:
         code, reason = await client.end()

@@ -78,7 +78,7 @@ async def test_the_clients_own_call_reaches_it_beside_ours(tmp_path: Path, engin
         assert len(world.called) == 1
 
 
-async def test_parallel_calls_are_all_answered_before_the_model_goes_on(tmp_path: Path, engine: Engine) -> None:
+async def test_parallel_calls_are_all_answered_before_the_model_continues(tmp_path: Path, engine: Engine) -> None:
     calls = tuple(SpokenCall("demo__add", {"a": number, "b": 1}, f"call_{number}") for number in range(3))
     async with engine.talk(tmp_path, SpokenReply("", calls), SpokenReply("All.")) as (_, talk):
         await talk.ask()

@@ -98,7 +98,7 @@ async def test_phrases_take_turns_in_the_language_of_the_session_and_are_made_on
         assert world.backends.transcription_requests[0][1]["language"] == "de"
 
 
-async def test_white_space_in_front_of_a_call_says_nothing(tmp_path: Path) -> None:
+async def test_white_space_before_a_call_is_not_spoken(tmp_path: Path) -> None:
     async def wait(_: Any) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "now"}]}
 

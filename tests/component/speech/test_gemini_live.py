@@ -98,7 +98,7 @@ async def test_audio_passes_byte_for_byte_and_in_the_kind_of_its_message(tmp_pat
         assert all(message.startswith(b'{"serverContent":{"modelTurn":{"parts":[{"inlineData"') for message in audio)
 
 
-async def test_handles_come_to_the_client_that_asks_for_them(tmp_path: Path) -> None:
+async def test_handles_are_sent_to_the_client_that_requests_them(tmp_path: Path) -> None:
     async with live_world(tmp_path, SpokenReply("Hello")) as world:
         async with world.client() as client:
             await client.speak()
@@ -197,7 +197,7 @@ async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path
             assert world.session.setup["sessionResumption"]["handle"] in world.provider.handles
 
 
-async def test_an_anonymous_client_goes_on_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
+async def test_an_anonymous_client_resumes_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
     """A provider's own handle may be guessed, or read in its logs."""
     async with live_world(tmp_path, SpokenReply("Hello")) as world:
         async with world.client(setup={"sessionResumption": {}}) as client:

@@ -118,7 +118,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
         await client.turns(2)
 
 
-async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
+async def test_an_engine_does_not_wait_for_a_client_that_is_blocked(tmp_path: Path) -> None:
     """The gateway would not read the client's answers."""
     bounds = SpeechBounds(routed_turns=1)
     async with (

@@ -56,7 +56,7 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         assert b"call_1" not in b"\n".join(client.frames)
 
 
-async def test_the_client_sees_what_it_asked_for_alone(tmp_path: Path) -> None:
+async def test_the_client_gets_only_what_it_requested(tmp_path: Path) -> None:
     spoken = [SpokenReply("Yes.")]
     setup = {
         "inputAudioTranscription": None,
@@ -109,7 +109,7 @@ async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_pat
         assert world.session.results() == []
 
 
-async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(tmp_path: Path) -> None:
+async def test_the_engine_continues_once_the_client_and_the_gateway_have_answered(tmp_path: Path) -> None:
     looking = asyncio.Event()
     go_on = asyncio.Event()
 
@@ -231,7 +231,9 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
 
 
 @pytest.mark.parametrize("fault", [None, ScriptedFault(status=500), ScriptedFault(hangs=True)])
-async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, fault: ScriptedFault | None) -> None:
+async def test_turns_without_a_transcript_are_answered_by_the_provider(
+    tmp_path: Path, fault: ScriptedFault | None
+) -> None:
     spoken = [SpokenReply("What did you say?")]
     async with (
         routed_live_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["tell me", ""], **DEEP) as world,

@@ -89,7 +89,7 @@ async def test_a_close_of_the_provider_reaches_the_client(tmp_path: Path) -> Non
         await eventually(lambda: outcomes(world) == {"provider_closed": 1})
 
 
-async def test_a_connection_that_is_cut_is_told_as_an_error(tmp_path: Path) -> None:
+async def test_a_connection_that_is_cut_is_reported_as_an_error(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         world.session.cut()
         code, _ = await client.end()

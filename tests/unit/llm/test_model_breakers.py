@@ -89,7 +89,7 @@ def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
     assert states(breakers) == {"openai": "closed"}
 
 
-def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None:
+def test_a_model_that_states_a_retry_time_gets_no_request_until_then() -> None:
     breakers, time = make_breakers()
     answers(breakers, 429, after=7.0)
     refusal = expect_closed(breakers)

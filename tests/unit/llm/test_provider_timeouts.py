@@ -64,7 +64,7 @@ async def test_a_connection_is_awaited_for_connect_seconds_alone() -> None:
         assert asyncio.get_running_loop().time() - begin == pytest.approx(5, abs=0.1)
 
 
-async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
+async def test_a_stream_is_closed_idle_seconds_after_its_last_byte() -> None:
     async with silent_provider(HEAD + EVENT, EVENT, EVENT, EVENT) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
@@ -74,7 +74,7 @@ async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
         answer.close()
 
 
-async def test_a_stream_without_a_first_event_is_given_up_after_idle_seconds() -> None:
+async def test_a_stream_without_a_first_event_is_closed_after_idle_seconds() -> None:
     async with silent_provider(HEAD) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()

@@ -84,7 +84,7 @@ def test_an_item_may_be_put_behind_another() -> None:
     assert (before, [each.id for each in talk.items()], talk.last) == ("1", ["1", "2", "3"], "3")
 
 
-def test_an_answer_is_cut_where_it_was_heard() -> None:
+def test_an_answer_is_cut_where_its_playback_stopped() -> None:
     item, _ = SpokenConversation().add(message("1", "assistant", "all"))
     item.spoken = [SpokenPiece("One two. ", 48_000), SpokenPiece("Three four five six.", 96_000)]
     assert truncate(item, 4000) is None

@@ -85,7 +85,7 @@ async def test_waiting_for_all_turns_includes_those_that_end_meanwhile() -> None
     assert ("completed", "heard 2") in host.told
 
 
-async def test_a_closed_session_asks_no_further_server() -> None:
+async def test_a_closed_session_transcribes_no_further_turn() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
     for _ in range(MAX_TURNS):

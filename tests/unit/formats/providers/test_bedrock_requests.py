@@ -118,7 +118,9 @@ def test_a_managed_prompt_gets_no_tools_of_the_gateway() -> None:
         (LLAMA, None, None, ["reasoning"]),
     ],
 )
-def test_reasoning_is_asked_for_as_the_model_takes_it(model: str, fields: Any, output: Any, lost: list[str]) -> None:
+def test_reasoning_is_requested_in_the_form_that_the_model_accepts(
+    model: str, fields: Any, output: Any, lost: list[str]
+) -> None:
     body, losses = translate_chat_request(model, reasoning_effort="low")
     assert (body.get("additionalModelRequestFields"), body.get("outputConfig"), losses) == (fields, output, lost)
 
@@ -169,7 +171,7 @@ def test_documents_have_names_that_the_api_takes_and_a_text_beside_them() -> Non
     assert content[3] == {"text": "(see the document)"}
 
 
-def test_images_by_url_are_told_as_text_and_reported() -> None:
+def test_images_by_url_become_text_and_are_reported() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     body, losses = translate_chat_request(messages=[{"role": "user", "content": [image]}])
     assert "https://example.com/a.png" in body["messages"][0]["content"][0]["text"]

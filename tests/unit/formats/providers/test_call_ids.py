@@ -96,7 +96,7 @@ def test_an_id_that_comes_in_several_turns_stays_unique_where_the_api_demands_it
     assert {each["id"] for each in json.loads(with_provider_ids(body, unique=False))} == {"call_0"}
 
 
-def test_an_id_that_the_client_sends_itself_is_given_to_no_other_call() -> None:
+def test_an_id_that_the_client_sends_is_given_to_no_other_call() -> None:
     made = ProviderCallIds().replace(b'{"type":"tool_use","id":"call_0"}')
     body = b'[{"type":"tool_use","id":"call_0"},' + made + b"]"
     first, second = (each["id"] for each in json.loads(with_provider_ids(body)))

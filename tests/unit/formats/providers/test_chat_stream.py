@@ -43,7 +43,7 @@ def test_data_without_a_call_passes_byte_for_byte() -> None:
     assert stream.feed(data) == b"data: " + data + b"\n\n"
 
 
-def test_calls_of_servers_that_give_every_call_the_same_index_are_told_apart_by_their_ids() -> None:
+def test_calls_with_the_same_index_are_distinguished_by_their_ids() -> None:
     stream = ChatStream({"one", "two"}, include_usage=True)
     out = stream.feed(chunk(call("one", "{}", ident="a"))) + stream.feed(chunk(call("two", "{}", ident="b")))
     out += stream.end_round()
@@ -58,7 +58,7 @@ def entries(*calls: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("ident", [None, "", "same"], ids=["no id", "an empty id", "one id"])
 @pytest.mark.parametrize("together", [False, True], ids=["piece by piece", "in one piece"])
 @pytest.mark.parametrize("first", ["{}", '{"a":"}"}'])
-def test_calls_that_nothing_but_their_names_tells_apart_are_two(
+def test_calls_that_differ_only_in_their_names_are_two(
     index: int | None, ident: str | None, together: bool, first: str
 ) -> None:
     stream = ChatStream({"fine", "go"}, include_usage=True)
@@ -179,7 +179,7 @@ def test_data_that_is_not_a_chunk_is_a_bad_stream(data: bytes) -> None:
         ChatStream(set(), include_usage=True).feed(data)
 
 
-def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
+def test_an_error_of_the_provider_keeps_its_text() -> None:
     with pytest.raises(BadStream) as raised:
         ChatStream(set(), include_usage=True).feed(b'{"error": {"message": "gone", "code": 7}}')
     assert json.loads(raised.value.error or b"") == {"message": "gone", "code": 7}
