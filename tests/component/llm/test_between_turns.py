@@ -198,7 +198,7 @@ async def test_an_answer_of_the_clients_family_reports_no_losses(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
-async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, provider: str) -> None:
+async def test_a_refusal_keeps_its_retry_time(tmp_path: Path, front: str, provider: str) -> None:
     turn = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-ratelimit-limit-requests": "1"})
     async with llm_world(tmp_path, turn, provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI)

@@ -176,7 +176,7 @@ async def test_the_limit_of_one_callers_key_holds_up_nobody_else(tmp_path: Path)
     assert other.message["choices"][0]["message"]["content"] == "at once"
 
 
-async def test_a_provider_key_in_a_file_is_used_as_it_is_now(tmp_path: Path) -> None:
+async def test_the_current_content_of_a_provider_key_file_is_used(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("first\n")
     async with llm_world(tmp_path, ScriptedTurn("a"), ScriptedTurn("b"), provider={"keyFile": str(file)}) as world:

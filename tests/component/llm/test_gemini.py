@@ -118,7 +118,7 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
         assert not world.called
 
 
-async def test_our_functions_stand_behind_those_of_the_caller_in_their_entry(tmp_path: Path) -> None:
+async def test_the_gateways_functions_follow_those_of_the_caller_in_their_entry(tmp_path: Path) -> None:
     snake = {"function_declarations": [{"name": "theirs", "parameters_json_schema": {"type": "object"}}]}
     searching = {"includeServerSideToolInvocations": True}
     async with gemini_world(tmp_path, *[ScriptedTurn("Hi")] * 3) as world:
@@ -215,7 +215,7 @@ async def test_an_unreadable_call_is_requested_once_more(tmp_path: Path, reason:
         assert modes(*world.model.requests) == ["ANY", "ANY", "AUTO", "AUTO"]
 
 
-async def test_a_call_that_nobody_can_read_twice_is_the_answer(tmp_path: Path) -> None:
+async def test_a_call_that_is_unreadable_twice_is_the_answer(tmp_path: Path) -> None:
     bad = ScriptedTurn("", finish_reason="MALFORMED_FUNCTION_CALL")
     for method in METHODS:
         async with gemini_world(tmp_path, bad, bad) as world:

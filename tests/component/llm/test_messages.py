@@ -169,7 +169,7 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
         assert message["fairlead"]["stopped"] is True
 
 
-async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path) -> None:
+async def test_a_forced_choice_holds_only_for_the_first_round(tmp_path: Path) -> None:
     choice = {"type": "tool", "name": "demo__add", "disable_parallel_tool_use": True}
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as here:
         await here.messages("Add", tool_choice=choice)
@@ -257,7 +257,7 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     assert second.message == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
 
 
-async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
+async def test_a_failure_after_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=529)) as here:
         answer = await here.messages("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (529, "false")

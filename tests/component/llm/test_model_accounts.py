@@ -47,7 +47,7 @@ async def test_tokens_rounds_and_time_are_counted_by_model(tmp_path: Path, *, st
     assert series["fairlead_model_requests_in_flight"] == {(): 0}
 
 
-async def test_tools_are_told_what_their_definitions_and_results_cost(tmp_path: Path) -> None:
+async def test_tokens_of_definitions_and_results_are_counted_by_tool(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add")
         tokens = (await metric_values(world.gateway))["fairlead_model_tool_tokens_total"]

@@ -89,7 +89,7 @@ async def test_an_answer_is_nobody_elses(tmp_path: Path) -> None:
     assert gone_on.message["error"]["code"] == "previous_response_not_found"
 
 
-async def test_an_answer_that_a_provider_keeps_is_not_gone_on_from_at_another(tmp_path: Path) -> None:
+async def test_an_answer_that_a_provider_stores_cannot_be_continued_at_another(tmp_path: Path) -> None:
     async with responses_world(tmp_path, [ScriptedTurn("Hi")] * 2, [ScriptedTurn("Here.")] * 2) as world:
         there = (await respond(world, "Hi")).message["id"]
         refused = await respond(world, "And?", model="scripted-1", previous_response_id=there)
@@ -122,7 +122,7 @@ _PROVIDERS: list[dict[str, Any]] = [{"responses": True}, {"responses": False}, A
 
 @pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
 @pytest.mark.parametrize("mixed", [False, True])
-async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: dict[str, Any], mixed: bool) -> None:
+async def test_a_referenced_call_is_answered(tmp_path: Path, provider: dict[str, Any], mixed: bool) -> None:
     turns = [ScriptedTurn("", [ScriptedCall("theirs"), *([ADD] if mixed else [])]), ScriptedTurn("Done.")]
     given = {"role": "user", "content": "Do"}
     async with llm_world(tmp_path, *turns, provider=provider) as world:
@@ -134,7 +134,9 @@ async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: 
 
 
 @pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
-async def test_an_answer_behind_a_call_of_ours_is_referred_to(tmp_path: Path, provider: dict[str, Any]) -> None:
+async def test_an_answer_after_a_call_of_the_gateway_can_be_referenced(
+    tmp_path: Path, provider: dict[str, Any]
+) -> None:
     thoughts = ["Hm."] if "kind" in provider or provider["responses"] else []
     turns = [ScriptedTurn("", [ADD], thoughts=thoughts), ScriptedTurn("42", thoughts=thoughts), ScriptedTurn("Yes.")]
     given = {"role": "user", "content": "Add"}

@@ -168,7 +168,7 @@ async def test_a_lost_result_is_reported_and_its_call_not_run_again(tmp_path: Pa
 @streams
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("by_id", [True, False])
-async def test_a_call_that_waits_for_approval_beside_another_runs_one_time(
+async def test_a_call_that_waits_for_approval_beside_another_runs_once(
     tmp_path: Path, stored: bool, by_id: bool, stream: bool
 ) -> None:
     again = [] if stored else [ScriptedTurn("", [ADD])]

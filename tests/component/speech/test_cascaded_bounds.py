@@ -38,7 +38,7 @@ async def test_a_turn_that_is_ended_for_room_leaves_none_for_what_comes_next(
         assert 0 < buffer.transcribing_bytes + len(buffer) <= MAX_BYTES
 
 
-async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path) -> None:
+async def test_the_number_of_turns_that_wait_for_transcripts_is_bounded(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[STT].append(ScriptedFault(hangs=True))
         await client.update(audio={"input": {"turn_detection": None}})
@@ -57,7 +57,7 @@ async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path)
         assert len(world.backends.transcription_requests) == 1
 
 
-async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
+async def test_a_turn_that_ends_while_another_is_transcribed_is_answered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["tell me", "and quickly"]

@@ -135,7 +135,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_blocked(tmp_path: Pa
         assert world.metrics.routed == {"cancelled": 1}
 
 
-async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
+async def test_a_result_that_comes_after_the_end_of_its_call_is_not_sent_to_the_model(tmp_path: Path) -> None:
     """A provider closes a session whose client answers a call that the provider did not make."""
     async with (
         routed_live_world(tmp_path, CLIENT_CALL, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
@@ -166,7 +166,9 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
         assert world.session.results() == []
 
 
-async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
+async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_is_streamed_to_the_model(
+    tmp_path: Path,
+) -> None:
     """A new connection would not know that the turn has begun."""
     async with (
         routed_live_world(tmp_path, spoken=[held_reply(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,

@@ -193,7 +193,7 @@ async def test_audio_that_the_client_still_plays_is_interrupted(
 
 
 @MODELS
-async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words(tmp_path: Path, model: str) -> None:
+async def test_a_speaker_interrupts_the_model_before_the_words_are_transcribed(tmp_path: Path, model: str) -> None:
     replies = [SpokenReply("Long ago.")]
     heard = ["a tale", "no, the legend"]
     async with (
@@ -247,7 +247,7 @@ async def test_turns_without_a_transcript_are_answered_by_the_provider(
         assert client.transcript() == "Long ago.What did you say? ", "the engine would answer the question before"
 
 
-async def test_a_filler_is_said_before_the_answer(tmp_path: Path) -> None:
+async def test_a_filler_is_spoken_before_the_answer(tmp_path: Path) -> None:
     phrase = {"filler": {"phrases": ["Let me think."]}}
     async with (
         routed_live_world(tmp_path, SpokenReply("Long ago."), heard=["the legend"], engine=phrase, **DEEP) as world,

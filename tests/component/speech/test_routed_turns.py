@@ -281,7 +281,7 @@ async def test_the_engine_answers_as_the_client_requests(tmp_path: Path) -> None
         assert (request["messages"][0]["content"], request["tool_choice"]) == ("Be short.", "none")
 
 
-async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
+async def test_a_request_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
     async with routed_world(tmp_path, spoken=[SpokenReply("Hello.")], **DEEP) as world, world.client() as client:
         metadata = {f"member{number}": "" for number in range(17)}
         await ask(client, "tell me the legend", metadata=metadata)

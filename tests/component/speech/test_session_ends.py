@@ -23,7 +23,7 @@ SPENT = "30 were used since midnight UTC"
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
-async def test_a_realtime_session_ends_behind_the_response_that_spends_the_day(tmp_path: Path) -> None:
+async def test_a_realtime_session_ends_after_the_response_that_uses_up_the_tokens_of_the_day(tmp_path: Path) -> None:
     async with (
         speech_world(tmp_path, SpokenReply("Hello."), SpokenReply("No."), agent_tokens_per_day=25) as world,
         world.client() as client,
@@ -36,7 +36,7 @@ async def test_a_realtime_session_ends_behind_the_response_that_spends_the_day(t
         await eventually(lambda: world.metrics.sessions["openai-realtime", "over_budget"] == 1)
 
 
-async def test_a_live_session_ends_behind_the_turn_that_spends_the_day(tmp_path: Path) -> None:
+async def test_a_live_session_ends_after_the_turn_that_uses_up_the_tokens_of_the_day(tmp_path: Path) -> None:
     async with (
         live_world(tmp_path, SpokenReply("Hello."), SpokenReply("No."), agent_tokens_per_day=25) as world,
         world.client() as client,

@@ -83,7 +83,7 @@ def test_a_schema_bomb_is_refused_and_not_expanded(format_name: str) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
-def test_a_bomb_that_need_not_be_expanded_goes_over_as_it_is(format_name: str) -> None:
+def test_a_schema_bomb_that_need_not_be_expanded_is_sent_unchanged(format_name: str) -> None:
     converted = find(format_name).convert([tool(bomb())])
     assert len(json.dumps(converted.tools)) < 2 * len(json.dumps(bomb()))
 

@@ -64,7 +64,7 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
     assert states(breakers) == {"openai": "open"}
 
 
-def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
+def test_a_half_open_breaker_has_one_trial_at_a_time_and_its_waits_grow() -> None:
     breakers, time = make_breakers()
     answers(breakers, *[500] * 5)
     time.now += 1.0
@@ -104,7 +104,7 @@ def test_a_model_that_states_a_retry_time_gets_no_request_until_then() -> None:
     answers(breakers, 429, 429, after=None)
 
 
-def test_failures_of_so_many_models_only_are_remembered() -> None:
+def test_failures_of_a_bounded_number_of_models_are_remembered() -> None:
     breakers, _ = make_breakers()
     answers(breakers, *[500] * 5)
     for number in range(MAX_MODELS * 2):

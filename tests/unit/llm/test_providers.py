@@ -24,7 +24,7 @@ PROVIDERS = read_providers({"openai": OPENAI, "vllm": VLLM}, ROUTES)
         ("vllm/org/other", ModelTarget("vllm", "org/other")),
     ],
 )
-def test_a_model_goes_to_the_first_provider_that_names_it_or_to_the_one_in_front_of_it(
+def test_a_model_resolves_to_the_first_provider_that_lists_it_or_to_the_one_in_its_prefix(
     wanted: str, target: ModelTarget
 ) -> None:
     assert PROVIDERS.targets(wanted)[1] == [target]

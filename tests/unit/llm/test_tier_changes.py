@@ -7,7 +7,7 @@ from fairlead_llm.tier_choice import MAX_TURNS, ChosenTier, TierChanges
 CHANGE = ChosenTier("careful", "keywords", b"a turn")
 
 
-def test_a_turn_is_new_one_time_for_each_principal_and_tier() -> None:
+def test_a_turn_is_new_once_for_each_principal_and_tier() -> None:
     changes = TierChanges()
     assert not changes.is_new("ann", ChosenTier("careful", "keywords"))
     assert [changes.is_new("ann", CHANGE) for _ in range(2)] == [True, False]

@@ -239,7 +239,7 @@ def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(dat
         assert has_provider_mcp(event) == has_provider_mcp(seen)
 
 
-def test_values_are_counted_outside_of_texts_alone() -> None:
+def test_values_are_counted_only_outside_of_texts() -> None:
     words = json.dumps({"a": '[,{"\\' * 50, 'b", "[': [1, {"c": "\\"}, []]}).encode()
     assert explain_cost(words, 6) == "more than 6 values", "three commas and four openings"
     assert explain_cost(words, 7) is None
@@ -288,7 +288,7 @@ def test_media_does_not_count_and_is_not_decoded() -> None:
             realtime.CLIENT_MESSAGES.check(json.dumps({**event, "item": words}).encode())
 
 
-def test_a_second_member_behind_media_is_seen() -> None:
+def test_a_second_member_after_media_is_detected() -> None:
     image = "A" * (3 << 20)
     with pytest.raises(UnreadableMessage, match="an object has a member twice"):
         realtime.CLIENT_MESSAGES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())

@@ -132,7 +132,7 @@ def test_speech_is_over_once_committed_where_the_client_requests_responses() -> 
     assert turns.claim_request()
 
 
-def test_a_round_goes_on_with_its_last_result() -> None:
+def test_the_next_response_is_requested_after_the_last_result() -> None:
     rounds = ResponseCalls()
     rounds.add_response("r")
     rounds.add_call("r", "one")

@@ -148,7 +148,7 @@ def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> Non
     assert kinds([UserTurn(bytes(PIECE_BYTES + 2))]) == ["activityStart", "audio", "audio", "activityEnd"]
 
 
-def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
+def test_a_turn_becomes_contents_with_its_words() -> None:
     turns = [{"role": "user", "parts": [{"text": "Hi"}]}]
     assert UserTurn(message={"client_content": {"turns": turns}}).contents() == turns
     assert UserTurn(message={"realtimeInput": {"text": "Hi"}}).contents() == turns

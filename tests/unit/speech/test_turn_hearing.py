@@ -54,7 +54,7 @@ def turn(*parts: Event) -> ConversationItem:
 AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
-async def test_turns_are_heard_one_at_a_time_and_only_so_many_wait() -> None:
+async def test_turns_are_transcribed_one_at_a_time_and_a_bounded_number_waits() -> None:
     host = Host()
     over = list[int]()
     turns = TurnTranscription(host, over.append)

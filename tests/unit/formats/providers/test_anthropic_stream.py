@@ -90,7 +90,7 @@ def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
         assert stream.feed(data).partition(b"\ndata: ")[2] == data + b"\n\n"
 
 
-def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
+def test_indices_have_no_gap_at_a_call_of_the_gateway() -> None:
     stream = AnthropicStream({"theirs"})
     out = feed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *call_events(2, "theirs", "{}")])
     assert [each["index"] for each in out if each["type"] == "content_block_start"] == [0, 1]

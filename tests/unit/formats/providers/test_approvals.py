@@ -45,7 +45,7 @@ def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch)
     assert len(read) < 1000
 
 
-def test_a_call_that_the_model_went_on_from_is_not_run() -> None:
+def test_a_call_after_which_the_model_continued_is_not_run() -> None:
     approvals = Approvals(_items(_request(1), _yes(1), {"role": "assistant", "content": "So."}))
     assert not approvals.calls
 

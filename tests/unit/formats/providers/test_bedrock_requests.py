@@ -45,7 +45,7 @@ def translate_chat_request(model: str = CLAUDE, **members: Any) -> tuple[dict[st
     return json.loads(read.body(ModelRound(model))), [*(read.losses or ())]
 
 
-def test_members_go_out_as_they_came() -> None:
+def test_members_are_forwarded_unchanged() -> None:
     body = {
         "messages": [*HISTORY[:1], {"role": "assistant", "content": [{"hologram": 1.0}]}],
         "toolConfig": {"tools": [TOOL, {"cachePoint": {"type": "default"}}], "toolChoice": {"any": {}}},
@@ -55,7 +55,7 @@ def test_members_go_out_as_they_came() -> None:
     assert provider_request({**body, "fairlead": {"tools": "none"}}) == body
 
 
-def test_tools_stand_behind_those_of_the_caller_and_a_forced_call_is_forced_once() -> None:
+def test_tools_follow_those_of_the_caller_and_a_forced_call_is_forced_once() -> None:
     config = {"tools": [TOOL], "toolChoice": {"tool": {"name": "find"}}}
     written = provider_request({"messages": HISTORY, "toolConfig": config}, injected=True)
     assert [tool["toolSpec"]["name"] for tool in written["toolConfig"]["tools"]] == ["find", "ours"]

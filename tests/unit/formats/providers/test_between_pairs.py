@@ -42,7 +42,7 @@ def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, An
         ("claude-of-nobody", 4096),
     ],
 )
-def test_the_bound_of_tokens_that_messages_demands_is_the_models(model: str, tokens: int) -> None:
+def test_the_token_limit_that_messages_requires_is_the_models(model: str, tokens: int) -> None:
     assert _out(ANTHROPIC, model)[0]["max_tokens"] == tokens
     assert _out(ANTHROPIC, model, max_tokens=7)[0]["max_tokens"] == 7
 
@@ -82,7 +82,7 @@ def test_no_thinking_is_requested_where_the_api_refuses_it(members: dict[str, An
     ("model", "member"),
     [("gpt-5-mini", "max_completion_tokens"), ("o4-mini", "max_completion_tokens"), ("our-qwen", "max_tokens")],
 )
-def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
+def test_the_token_limit_has_the_name_that_the_model_accepts(model: str, member: str) -> None:
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": CHAT_REQUEST["messages"]}).encode()
     out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, requests_usage=True)))
     assert {name for name in out if name.startswith("max")} == {member}

@@ -182,7 +182,7 @@ def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wante
     assert _write(read, target, "openai-chat", TranslationLosses())["reasoning_effort"] == "medium"
 
 
-def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> None:
+def test_anthropic_gets_no_thinking_setting_amid_calls_whose_thoughts_are_lost() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     messages = [
         {"role": "user", "content": "Hi"},
@@ -324,7 +324,7 @@ def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     assert not [*losses]
 
 
-def test_system_messages_in_the_middle_move_to_the_front_where_the_family_needs_it() -> None:
+def test_system_messages_in_the_middle_move_to_the_start_where_the_family_needs_it() -> None:
     messages = [
         {"role": "system", "content": "one"},
         {"role": "user", "content": "Hi"},
@@ -363,7 +363,7 @@ def test_a_conversation_that_the_model_begins_gets_a_first_user_message_for_anth
     assert losses == ["first_message"]
 
 
-def test_a_conversation_that_the_model_ends_gets_a_content_behind_for_gemini() -> None:
+def test_a_conversation_that_the_model_ends_gets_a_last_user_content_for_gemini() -> None:
     messages = [{"role": "assistant", "content": "Hello"}]
     body, losses = _from_chat("gemini", messages=messages)
     assert body["contents"][1:] == [{"role": "user", "parts": [{"text": "(go on)"}]}]

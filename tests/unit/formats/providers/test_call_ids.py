@@ -30,7 +30,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_an_answers_ids_are_made_here_and_become_the_providers_again(name: str) -> None:
+def test_ids_in_an_answer_are_the_gateways_and_become_the_providers_again(name: str) -> None:
     sent = json.dumps(ANSWERS[name]).encode()
     replaced = ProviderCallIds().replace(sent)
     assert replaced != sent

@@ -52,7 +52,7 @@ def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [USER_MESSAGE, CALL, RESULT], "text"])
-def test_an_input_goes_out_as_it_came(given: Any) -> None:
+def test_an_input_is_forwarded_unchanged(given: Any) -> None:
     assert body_of(read(input=given), INJECTED_TOOL)["input"] == given
 
 
@@ -86,7 +86,7 @@ def test_a_choice_of_none_of_our_tools_is_left_out_with_the_tools() -> None:
     assert "tool_choice" not in body
 
 
-def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
+def test_servers_of_the_gateway_among_allowed_tools_become_their_functions() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
@@ -119,7 +119,7 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     ]
 
 
-def test_items_go_out_under_the_providers_own_ids() -> None:
+def test_items_are_sent_under_the_providers_own_ids() -> None:
     mark = ".fairlead-" + "0123456789abcdef" * 3 + "-1"
     items = [
         USER_MESSAGE,

@@ -95,7 +95,7 @@ def test_a_tool_is_counted_once_per_definition() -> None:
     assert sizes.of({**TOOL, "name": "later"}).tokens == first.tokens + 2
 
 
-def test_tokens_are_counted_of_the_text_that_a_model_is_told() -> None:
+def test_tokens_are_counted_of_the_text_that_a_model_gets() -> None:
     counter = Letters()
     Sizes(counter).of({**TOOL, "outputSchema": {"type": "object"}, "_meta": {"x": 1}, "title": "Now"})
     assert counter.counted[0] == (
@@ -116,7 +116,7 @@ def test_sizes_are_bounded_and_the_oldest_goes_first() -> None:
 
 
 @pytest.mark.parametrize("definition", [b"not json", b"[]", b"", b"[" * 10_000])
-def test_a_definition_that_is_none_costs_what_its_text_does(definition: bytes) -> None:
+def test_an_invalid_definition_costs_what_its_text_costs(definition: bytes) -> None:
     size = Sizes(Letters()).of(definition)
     assert (size.tokens, size.short) == (len(definition), len(definition))
 

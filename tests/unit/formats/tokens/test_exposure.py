@@ -55,7 +55,7 @@ def test_a_search_is_a_turn_more_and_its_results_are_read_by_all_that_follow() -
     assert (spent.tokens, spent.priced) == (8460, 8360 + 5 * written)
 
 
-def test_a_cold_cache_is_written_once_and_a_warm_one_is_read_alone() -> None:
+def test_a_cold_cache_is_written_once_and_a_warm_one_is_only_read() -> None:
     assert account_of_list(TASK, 10_000, PRICES, COLD).priced == 11_000 * 1.25 + 2 * 11_000 * 0.1
     assert account_of_list(TASK, 10_000, PRICES, WARM).priced == 3 * 11_000 * 0.1
 
@@ -107,7 +107,7 @@ def test_a_longer_task_never_costs_less(task: TaskShape, definitions: int, cache
 
 
 @given(tasks, tokens)
-def test_a_cache_changes_the_price_alone(task: TaskShape, definitions: int) -> None:
+def test_a_cache_changes_only_the_price(task: TaskShape, definitions: int) -> None:
     for cache in (COLD, WARM):
         cached = account_of_search(task, definitions, SEARCHED, PRICES, cache)
         assert replace(cached, priced=0) == replace(
