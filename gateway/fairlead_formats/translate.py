@@ -99,6 +99,6 @@ def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[li
     """
     call_results, unmatched_results = OpenCalls(calls).take(results)
     matched_results: list[McpResult | None] = [None] * len(calls)
-    for each in call_results:
-        matched_results[each.index] = each.result.result
+    for matched_result in call_results:
+        matched_results[matched_result.index] = matched_result.result.result
     return matched_results, unmatched_results

@@ -407,7 +407,7 @@ class ToolLoop:
         result_messages = message_format(self.prepared_request.wire.name).write_results(
             [*calls], [run.result for run in runs]
         )
-        return RoundResults([encode(each) for each in result_messages.messages], finished_calls)
+        return RoundResults([encode(message) for message in result_messages.messages], finished_calls)
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
         """Whether all these calls can be repeated without harm. Raises Problem."""

@@ -201,7 +201,8 @@ class RequestPreparation:
         tool_format, windows = registry.find(wire.name), self._tools.models.windows
         catalog = self._tools.catalogs.seen_by(client_request.identity)
         models = [
-            RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
+            RouteModel(target.model, windows.window(target.model), wire.name, tool_format.max_tools)
+            for target in targets
         ]
         limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).combine_with(
             client_request.route.limits

@@ -131,7 +131,7 @@ class TurnStore:
         results = await asyncio.gather(
             *(self._find(identity, wire, answer_range.calls) for answer_range in answer_ranges), return_exceptions=True
         )
-        failures = [each for each in results if isinstance(each, BaseException)]
+        failures = [result for result in results if isinstance(result, BaseException)]
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure

@@ -86,4 +86,4 @@ def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list
         return []
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     result_messages = message_format(loop.prepared_request.wire.name).write_results([*calls], [result for _ in calls])
-    return [encode(each) for each in result_messages.messages]
+    return [encode(message) for message in result_messages.messages]

@@ -283,8 +283,11 @@ def _match_turn_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds
     if not results:
         return tuple(parts)
     call_results, unmatched_results = calls.take(results)
-    answers = [ResultPart(each.call.id, each.call.wire_name, each.result.result) for each in call_results]
-    others = [ResultPart(each.id, each.name, each.result) for each in unmatched_results]
+    answers = [
+        ResultPart(matched_result.call.id, matched_result.call.wire_name, matched_result.result.result)
+        for matched_result in call_results
+    ]
+    others = [ResultPart(result.id, result.name, result.result) for result in unmatched_results]
     return (*answers, *others, *(part for part in parts if not isinstance(part, ResultPart)))
 
 

@@ -42,7 +42,7 @@ def read_assistant_parts(
 
 def read_results(message: object, messages: MessageFormat) -> tuple[ResultPart, ...]:
     """The results in a message."""
-    return tuple(ResultPart(each.id, each.name, each.result) for each in messages.parse_results(message))
+    return tuple(ResultPart(result.id, result.name, result.result) for result in messages.parse_results(message))
 
 
 def write_results(

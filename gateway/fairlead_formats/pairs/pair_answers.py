@@ -61,7 +61,11 @@ class PairAnswer(WrappedAnswer):
 
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the id of the first round. Calls that the gateway ran are not shown."""
-        earlier_answers = [self._read(each.inner, ()) for each in loop.earlier_answers if isinstance(each, PairAnswer)]
+        earlier_answers = [
+            self._read(earlier_answer.inner, ())
+            for earlier_answer in loop.earlier_answers
+            if isinstance(earlier_answer, PairAnswer)
+        ]
         last_answer = self._read(self.inner, loop.client_tools)
         parts: list[AnswerPart] = []
         for earlier_answer in earlier_answers:
@@ -165,7 +169,7 @@ class PairStream(WrappedStream):
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BadStream(f"an event of the provider's stream is not valid JSON: {error}") from error
             if isinstance(value, dict):
-                out += [self._write(each) for each in self._reader.events(value)]
+                out += [self._write(neutral_event) for neutral_event in self._reader.events(value)]
         return b"".join(out)
 
     def _release_end(self, *, truncated: bool = False) -> bytes:

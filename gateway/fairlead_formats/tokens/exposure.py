@@ -143,21 +143,23 @@ def _fits(fit: Fit, way: ExposedTools, definitions: int, account: TaskTokens) ->
 
 def _cheapest(options: Iterable[Exposure]) -> Exposure | None:
     return min(
-        (each for each in options if each.fits), key=lambda each: (each.priced_tokens, -each.reachable), default=None
+        (option for option in options if option.fits),
+        key=lambda option: (option.priced_tokens, -option.reachable),
+        default=None,
     )
 
 
 def _sentence(options: Sequence[Exposure], best_option: Exposure | None, fit: Fit) -> str:
     if best_option is None:
         return f"none of the ways to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
-    full_list = next((each for each in options if each.way == LIST), best_option)
+    full_list = next((option for option in options if option.way == LIST), best_option)
     sentence = f"{_name_of(best_option)} is cheapest: the task costs {best_option.priced_tokens:,} input tokens"
     if best_option is not full_list:
         sentence += (
             f", {_difference(best_option, full_list)} than with {_name_of(full_list)} ({full_list.priced_tokens:,})"
         )
         sentence += "" if full_list.fits else ", which does not fit"
-    alternative = _cheapest(each for each in options if each.reachable >= full_list.reachable)
+    alternative = _cheapest(option for option in options if option.reachable >= full_list.reachable)
     if best_option.reachable < full_list.reachable and alternative is not None:
         hidden_count = full_list.reachable - best_option.reachable
         sentence += f". It hides {hidden_count} tools; with all of them {_name_of(alternative)} is cheapest"
@@ -167,7 +169,7 @@ def _sentence(options: Sequence[Exposure], best_option: Exposure | None, fit: Fi
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
     """The limit that even the way with the shortest prompt exceeds: the context window or a limit on tools."""
-    shortest_option = min(options, key=lambda each: each.largest_prompt, default=None)
+    shortest_option = min(options, key=lambda option: option.largest_prompt, default=None)
     if shortest_option is None or shortest_option.largest_prompt > fit.input:
         return f"a prompt may have at most {fit.input:,} tokens"
     if fit.max_tools is not None and shortest_option.listed > fit.max_tools:

@@ -146,7 +146,7 @@ class Fit:
         return max_unpinned - len(pool.pinned), window_tokens, limit_tokens
 
     def plan(self, pool: CandidateSet, cuts: list[Cut], fits: list[Fit], counter: str) -> Plan:
-        cut_names = {each.name for each in cuts}
+        cut_names = {cut.name for cut in cuts}
         tools = [tool for tool in pool.tools if tool.name not in cut_names]
         shortened_names = (
             tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()

@@ -62,7 +62,7 @@ def between(
     else:
         converted_tools = target.convert(source_tools.tools, options)
     native_tools = _native_tools(source_tools, source, target)
-    native_losses = {loss for each in native_tools for loss in each.report}
+    native_losses = {loss for native_tool in native_tools for loss in native_tool.report}
     report = tuple(loss for loss in source_tools.report if loss not in native_losses)
     if isinstance(target, ToolFormat):
         member, tools = target.place_tools(converted_tools.tools, native_tools)
@@ -81,7 +81,7 @@ def _pass_through(source_tools: ReadDefinitions, target: ToolFormat) -> Conversi
     tool_names: set[str] = set()
     distinct_tools: list[OriginalTool] = []
     report = [loss for loss in source_tools.report if loss.action is Action.REFUSED]
-    native_losses = {loss for each in source_tools.originals for loss in each.report}
+    native_losses = {loss for original in source_tools.originals for loss in original.report}
     report = [loss for loss in report if loss not in native_losses]
     for original in source_tools.originals:
         if original.name and original.name in tool_names:

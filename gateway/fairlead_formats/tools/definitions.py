@@ -302,10 +302,12 @@ class ToolFormat:
                 if isinstance(error, NotAFunction):
                     originals.append(OriginalTool("", tool, losses))
             report += losses
-        groups = [each.definition.get("tools") for each in originals if not each.name]
+        groups = [original.definition.get("tools") for original in originals if not original.name]
         nested_ids = {id(nested_tool) for group in groups if isinstance(group, list) for nested_tool in group}
         return ReadDefinitions(
-            tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in nested_ids)
+            tuple(tools),
+            tuple(report),
+            tuple(original for original in originals if id(original.definition) not in nested_ids),
         )
 
     def shares_form_with(self, other: Format) -> bool:
@@ -320,7 +322,9 @@ class ToolFormat:
         """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
         tools_with_name = [original.definition for original in originals if original.name or not self.envelope.grouped]
         member, array = array_of(self.envelope.request([*tools, *tools_with_name]))
-        other_tools = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
+        other_tools = (
+            [] if not self.envelope.grouped else [original.definition for original in originals if not original.name]
+        )
         return member, array + other_tools
 
 

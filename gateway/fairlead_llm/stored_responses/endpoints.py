@@ -97,8 +97,8 @@ class ResponseEndpoints:
         )
 
     async def _delete_stored(self, request: Request, ident: str, stored_response: StoredResponse) -> Response:
-        for each in stored_response.provider_ids:
-            response = await self._ask_provider(request, "DELETE", stored_response, each, ident)
+        for provider_id in stored_response.provider_ids:
+            response = await self._ask_provider(request, "DELETE", stored_response, provider_id, ident)
             if response.status_code >= 400 and response.status_code != 404:
                 return response
         await self._store.forget(request.scope[IDENTITY], ident)
@@ -166,7 +166,7 @@ def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
     items_with_ids = [item for index, raw in enumerate(items) if (item := _with_id(raw, index))]
     if query.get("order", "desc") != "asc":
         items_with_ids.reverse()
-    ids = [msgspec.json.decode(each["id"]) for each in items_with_ids]
+    ids = [msgspec.json.decode(item["id"]) for item in items_with_ids]
     after = query.get("after")
     start = ids.index(after) + 1 if after in ids else 0
     page = items_with_ids[start : start + int(limit)]

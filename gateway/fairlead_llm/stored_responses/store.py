@@ -159,7 +159,9 @@ class ResponseStore:
         if wire_request.conversation is not None:
             return {}
         idents = [
-            *dict.fromkeys(ident for each in wire_request.references if (ident := response_id_of(each)) is not None)
+            *dict.fromkeys(
+                ident for reference in wire_request.references if (ident := response_id_of(reference)) is not None
+            )
         ]
         last_ids = idents[-MAX_REFERENCED_RESPONSES:]
         outputs: list[Sequence[bytes]] = []
@@ -263,10 +265,10 @@ class _Rounds:
             ids = rounds.provider_ids
             self.last_items = rounds.items
         elif isinstance(rounds, Sequence):
-            answers = [each for each in rounds if isinstance(each, ResponsesAnswer)]
-            ids = [each.provider_id for each in answers]
+            answers = [answer for answer in rounds if isinstance(answer, ResponsesAnswer)]
+            ids = [answer.provider_id for answer in answers]
             self.last_items = answers[-1].items if answers else ()
-        self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
+        self.provider_ids = [ident for ident in ids if _ID.fullmatch(ident)]
         client_run = offer.client_run if offer is not None else frozenset()
         self.has_injected_tools = offer is not None and bool(offer.definitions)
         client_tools = client_run.union(request.tool_names) if self.has_injected_tools else None
@@ -274,7 +276,7 @@ class _Rounds:
         hidden_ids = [head.call_id or "" for head in map(head_of, self.last_items) if is_hidden(head, client_tools)]
         self.unsent_results = [
             *response.results,
-            *(output_item(each, _NOT_RUN_OUTPUT) for each in hidden_ids if each not in results),
+            *(output_item(hidden_id, _NOT_RUN_OUTPUT) for hidden_id in hidden_ids if hidden_id not in results),
         ]
 
 

@@ -82,11 +82,13 @@ class AnthropicAnswer:
     def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         if truncates(self.stop_reason):
             return None
-        later_answers = [each for each in (*earlier_answers, self) if isinstance(each, AnthropicAnswer)][1:]
+        later_answers = [
+            round_answer for round_answer in (*earlier_answers, self) if isinstance(round_answer, AnthropicAnswer)
+        ][1:]
         signatures = [
-            block.mark(number, each.mark).signature
-            for number, each in enumerate(later_answers, 2)
-            for block in each.blocks
+            block.mark(number, round_answer.mark).signature
+            for number, round_answer in enumerate(later_answers, 2)
+            for block in round_answer.blocks
             if block.signature
         ]
         return thought_key(signatures[-1]) if signatures else None
@@ -94,11 +96,14 @@ class AnthropicAnswer:
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the id of the first round and the blocks of all rounds."""
         client_tools = loop.client_tools
-        rounds = [*(each for each in loop.earlier_answers if isinstance(each, AnthropicAnswer)), self]
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, AnthropicAnswer)),
+            self,
+        ]
         content: list[bytes | Raw] = []
-        for number, each in enumerate(rounds, 1):
-            content += each.visible_blocks(number, client_tools)
-            content += call_blocks([call for call in loop.gateway_calls if call.id in each.calls])
+        for number, round_answer in enumerate(rounds, 1):
+            content += round_answer.visible_blocks(number, client_tools)
+            content += call_blocks([call for call in loop.gateway_calls if call.id in round_answer.calls])
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= rounds[0].head
         members["content"] = Raw(array(content))

@@ -44,7 +44,7 @@ def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
         if turn is not None:
             provider_messages += _results_message(pending_results)
             provider_messages += turn.messages
-            pending_results = [block for each in turn.results for block in _content(each) or ()]
+            pending_results = [block for result in turn.results for block in _content(result) or ()]
             continue
         provider_messages += _prepend_results(raw, pending_results)
         pending_results = []

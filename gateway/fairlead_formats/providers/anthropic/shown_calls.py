@@ -85,9 +85,11 @@ def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
     A call without its result, a result without its call, and incomplete calls are left out: the API refuses these.
     """
     uses = {
-        _ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _is_complete(each)
+        _ident(block): block
+        for block in blocks
+        if is_gateway_block(block) and block.kind == _USE and _is_complete(block)
     }
-    results = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _RESULT}
+    results = {_ident(block): block for block in blocks if is_gateway_block(block) and block.kind == _RESULT}
     pairs = [(uses[ident], results[ident]) for ident in uses if ident in results]
     return {key(use): _tool_use_block(use) for use, _ in pairs} | {
         key(result): _tool_result_block(result) for _, result in pairs

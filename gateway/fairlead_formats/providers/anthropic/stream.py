@@ -255,7 +255,7 @@ class AnthropicStream:
                 {"type": "content_block_delta", "index": index, "delta": delta},
                 {"type": "content_block_stop", "index": index},
             ]
-        return b"".join(_sse_event(str(each["type"]), _encode(each)) for each in out)
+        return b"".join(_sse_event(str(event["type"]), _encode(event)) for event in out)
 
     def next_round(self) -> None:
         self._round += 1
@@ -299,7 +299,7 @@ class AnthropicStream:
             index, self._block_count = self._block_count, self._block_count + 1
             start = {"type": "content_block_start", "index": index, "content_block": Raw(raw)}
             stop = {"type": "content_block_stop", "index": index}
-            out += [_sse_event(str(each["type"]), _encode(each)) for each in (start, stop)]
+            out += [_sse_event(str(event["type"]), _encode(event)) for event in (start, stop)]
         return b"".join(out)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:

@@ -72,10 +72,13 @@ class BedrockAnswer:
 
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the blocks of all rounds. Converse has no form for calls that the gateway ran."""
-        rounds = [*(each for each in loop.earlier_answers if isinstance(each, BedrockAnswer)), self]
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, BedrockAnswer)),
+            self,
+        ]
         content: list[Block] = []
-        for number, each in enumerate(rounds, 1):
-            content += visible_blocks(each.blocks, number, loop.client_tools)
+        for number, round_answer in enumerate(rounds, 1):
+            content += visible_blocks(round_answer.blocks, number, loop.client_tools)
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members["output"] = Raw(_encode({"message": {"role": "assistant", "content": content}}))
         if loop.usage and len(rounds) > 1:

@@ -80,7 +80,7 @@ class BedrockFormat(FamilyFormat):
             if turn is not None:
                 provider_messages += [*as_request("user", pending_results), *turn.messages]
                 pending_results = [
-                    block for each in turn.results for block in blocks_of(decode_object(each).get("content"))
+                    block for result in turn.results for block in blocks_of(decode_object(result).get("content"))
                 ]
                 continue
             if not pending_results:

@@ -65,10 +65,10 @@ class GeminiAnswer:
         """
         if loop.client_tools is None:  # the gateway runs no calls, so there is only this round
             return self._response.with_extra_members(loop.extra_members)
-        rounds = [each for each in loop.earlier_answers if isinstance(each, GeminiAnswer)]
+        rounds = [round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, GeminiAnswer)]
         parts: list[ContentPart] = []
-        for each in (*rounds, self):
-            parts += join_rounds(parts, visible_parts(each.parts, loop.client_tools))
+        for round_answer in (*rounds, self):
+            parts += join_rounds(parts, visible_parts(round_answer.parts, loop.client_tools))
         head = rounds[0].head if rounds else {}
         return self._response.write([part.raw for part in parts], loop.usage, head, loop.extra_members)
 

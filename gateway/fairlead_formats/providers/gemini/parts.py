@@ -89,7 +89,7 @@ def unwrap(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
 def parts_of(raw: bytes | Raw) -> list[ContentPart]:
     """The parts of a content. Raises msgspec.MsgspecError."""
     members = _members(raw)
-    return [ContentPart(each) for each in _raws(members["parts"])] if is_list(members.get("parts")) else []
+    return [ContentPart(raw_part) for raw_part in _raws(members["parts"])] if is_list(members.get("parts")) else []
 
 
 def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
@@ -109,7 +109,7 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
     """The first of the spellings that is a name in `members`; the first spelling if none is."""
-    return next((each for each in spellings if each in members), spellings[0])
+    return next((spelling for spelling in spellings if spelling in members), spellings[0])
 
 
 def read_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ class GeminiRequest(FamilyRequest):
         self.stream = stream
         declarations = [member(tool, *_DECLARATIONS) for tool in items(self._decoded_members["tools"])]
         self.tool_names = frozenset(
-            text_of(member(each, "name")) for functions in declarations for each in items(functions)
+            text_of(member(function, "name")) for functions in declarations for function in items(functions)
         )
         self.no_injection = not self._accepts_functions()
 

@@ -83,7 +83,7 @@ def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
         provider_contents += turn.messages
         provider_contents += [_merge_responses(turn.messages[-1], gateway_results, contents[index:end])]
         provider_contents += [
-            each for each, has_responses in zip(turn.results, response_flags, strict=True) if not has_responses
+            result for result, has_responses in zip(turn.results, response_flags, strict=True) if not has_responses
         ]  # contents without responses have files of the results, which come after all responses
         index = end
     return provider_contents
@@ -110,9 +110,9 @@ def _merge_responses(
     following_parts = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calls_content)))
     call_results, _ = calls.take([part for part in following_parts if part.is_answer])
-    matched_ids = {id(each.result) for each in call_results}
+    matched_ids = {id(matched_result.result) for matched_result in call_results}
     parts = [
-        *(each.result.raw for each in call_results),
+        *(matched_result.result.raw for matched_result in call_results),
         *(part.raw for part in following_parts if id(part) not in matched_ids),
     ]
     members = _members(client_results[0]) if client_results else {"role": Raw(b'"user"')}

@@ -98,9 +98,9 @@ class ChatAnswer:
         calls.
         """
         client_tools = loop.client_tools
-        rounds = [each for each in loop.earlier_answers if isinstance(each, ChatAnswer)]
+        rounds = [round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, ChatAnswer)]
         first_round = rounds[0] if rounds else self
-        texts = [each.text for each in rounds if each.text]
+        texts = [round_answer.text for round_answer in rounds if round_answer.text]
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= first_round.head
         if loop.usage:

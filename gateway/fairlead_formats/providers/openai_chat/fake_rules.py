@@ -61,8 +61,8 @@ def _chosen_names(choice: object) -> Iterator[object]:
         return
     kind = choice.get("type")
     if kind == "allowed_tools":
-        for each in (choice.get("allowed_tools") or {}).get("tools") or ():
-            yield from _chosen_names(each)
+        for tool_choice in (choice.get("allowed_tools") or {}).get("tools") or ():
+            yield from _chosen_names(tool_choice)
     elif kind in ("function", "custom"):
         yield (choice.get(kind) or {}).get("name")
 

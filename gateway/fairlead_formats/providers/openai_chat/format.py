@@ -86,8 +86,8 @@ class ChatFormat(FamilyFormat):
                 restored_messages.append(raw)
                 continue
             restored_messages += turn.messages
-            for each in turn.results:  # messages with files follow all results
-                (restored_messages if decode_object(each).get("role") == "tool" else file_messages).append(each)
+            for message in turn.results:  # messages with files follow all results
+                (restored_messages if decode_object(message).get("role") == "tool" else file_messages).append(message)
         return restored_messages + file_messages
 
     def error_body(self, error: LlmError) -> bytes:

@@ -200,7 +200,10 @@ class ChatStream:
         delta = choice.delta or {}
         calls = _decode_calls(raw_calls := delta.pop(TOOL_CALLS, _NULL)) or []
         added_members = (
-            [{name: raw for name, raw in each.items() if name not in _READ_MEMBERS} for each in _raws(raw_calls)]
+            [
+                {name: raw for name, raw in raw_call.items() if name not in _READ_MEMBERS}
+                for raw_call in _raws(raw_calls)
+            ]
             if calls
             else []
         )
@@ -256,7 +259,7 @@ class ChatStream:
         if delta.id and not call.provider_id:
             call.provider_id = delta.id
             call.id = call.id or (
-                new_id() if any(each.provider_id == delta.id for each in self._calls[:-1]) else delta.id
+                new_id() if any(earlier_call.provider_id == delta.id for earlier_call in self._calls[:-1]) else delta.id
             )
         if function is not None:
             if function.name:

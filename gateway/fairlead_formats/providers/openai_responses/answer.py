@@ -59,26 +59,33 @@ class ResponsesAnswer:
     malformed_call = False  # this API does not report unreadable calls
 
     def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
-        rounds = [(each.items, each.mark) for each in earlier_answers if isinstance(each, ResponsesAnswer)]
+        rounds = [
+            (round_answer.items, round_answer.mark)
+            for round_answer in earlier_answers
+            if isinstance(round_answer, ResponsesAnswer)
+        ]
         return last_reasoning_key(self._request, [*rounds, (self.items, self.mark)])
 
     def write(self, loop: LoopResult) -> bytes:
-        rounds = [*(each for each in loop.earlier_answers if isinstance(each, ResponsesAnswer)), self]
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, ResponsesAnswer)),
+            self,
+        ]
         client_response = ResponseOverRounds(self._request, loop.client_tools)
         tool_list = client_response.tool_list()
         client_response.items += [] if tool_list is None else [tool_list]
-        call_ids = {call_id for each in rounds for call_id in each.call_ids}
+        call_ids = {call_id for round_answer in rounds for call_id in round_answer.call_ids}
         client_response.items += [
             Raw(encode(client_response.finished_call(call))) for call in loop.gateway_calls if call.id not in call_ids
         ]
-        for each in rounds:
-            client_response.mark = each.mark
-            client_response.members(each.members)
-            client_response.add(each.items)
+        for round_answer in rounds:
+            client_response.mark = round_answer.mark
+            client_response.members(round_answer.members)
+            client_response.add(round_answer.items)
             client_response.items += [
                 Raw(encode(client_response.finished_call(call)))
                 for call in loop.gateway_calls
-                if call.id in each.call_ids
+                if call.id in round_answer.call_ids
             ]
             client_response.next_round()
         members = client_response.members(self.members) | {

@@ -80,7 +80,9 @@ def _tool_faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Itera
     tools: Sequence[Mapping[str, Any]] = request.get("tools") or ()
     functions = [(index, tool) for index, tool in enumerate(tools) if tool.get("type") == "function"]
     yield from tool_faults(RESPONSES_RULES, functions, len(tools), check_schema)
-    nested_tools = [each for tool in tools if tool.get("type") == "namespace" for each in tool.get("tools") or ()]
+    nested_tools = [
+        nested_tool for tool in tools if tool.get("type") == "namespace" for nested_tool in tool.get("tools") or ()
+    ]
     tool_names = {tool.get("name") for tool in (*tools, *nested_tools)}
     for name in _chosen_names(request.get("tool_choice")):
         if name not in tool_names:
@@ -92,8 +94,8 @@ def _chosen_names(choice: object) -> Iterator[object]:
     if not isinstance(choice, Mapping):
         return
     if choice.get("type") == "allowed_tools":
-        for each in choice.get("tools") or ():
-            yield from _chosen_names(each)
+        for tool_choice in choice.get("tools") or ():
+            yield from _chosen_names(tool_choice)
     elif choice.get("type") in ("function", "custom"):
         yield choice.get("name")
 

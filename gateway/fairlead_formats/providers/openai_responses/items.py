@@ -173,11 +173,11 @@ def _is_hosted(head: ItemHead, raw: bytes | Raw) -> bool:
 def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions in a namespace tool, or in an item that loads tools."""
     nested_tools = tool.get("tools")
-    tools = [each for each in nested_tools if isinstance(each, dict)] if isinstance(nested_tools, list) else []
+    tools = [tool for tool in nested_tools if isinstance(tool, dict)] if isinstance(nested_tools, list) else []
     names = [
-        str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _FUNCTION_TYPES
+        str(tool["name"]) for tool in tools if isinstance(tool.get("name"), str) and tool.get("type") in _FUNCTION_TYPES
     ]
-    deeper_names = [name for each in tools if each.get("type") == "namespace" for name in names_within(each)]
+    deeper_names = [name for tool in tools if tool.get("type") == "namespace" for name in names_within(tool)]
     return [*names, *deeper_names][:MAX_NESTED]
 
 

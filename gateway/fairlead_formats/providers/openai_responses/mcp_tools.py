@@ -130,7 +130,7 @@ def outcome_of(call: FinishedCall) -> dict[str, Any]:
         return {"error": error, "status": "failed"}
     model_call = ModelCall(call.id, call.name, {})
     messages = ResponsesMessages().write_results([model_call], [call.result]).messages
-    output = next((each.get("output") for each in messages), "")
+    output = next((message.get("output") for message in messages), "")
     return {"output": output if isinstance(output, str) else encode(output).decode(), "status": "completed"}
 
 
@@ -233,6 +233,6 @@ def _error_text(error: object) -> str:
     if isinstance(error, dict):
         content = error.get("content") or error.get("message")
         if isinstance(content, list):
-            return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+            return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
         return str(content)
     return str(error or "the call failed")

@@ -90,8 +90,8 @@ def _settings(members: RequestMembers, losses: TranslationLosses) -> SamplingSet
         include_reasoning=kind in ("enabled", "adaptive"),
         output=_output(output.first("textFormat")),
     )
-    for each in (config, fields, output):
-        each.report_rest()
+    for object_members in (config, fields, output):
+        object_members.report_rest()
     return settings
 
 

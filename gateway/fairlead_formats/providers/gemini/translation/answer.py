@@ -141,7 +141,7 @@ def write_answer(
             parts.append({"text": f"\n\n{part.text}" if needs_separator else part.text})
             needs_separator = False
         elif isinstance(part, RoundBorder):
-            needs_separator = any("text" in each and not each.get("thought") for each in parts)
+            needs_separator = any("text" in written_part and not written_part.get("thought") for written_part in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": STOP_REASONS[answer.stop], "index": 0}
     body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     usage_metadata = write_usage(usage)

@@ -71,7 +71,7 @@ class FunctionsAnswer(WrappedAnswer):
 
 
 def _inner_answers(answers: Sequence[WireAnswer]) -> list[WireAnswer]:
-    return [each.inner if isinstance(each, FunctionsAnswer) else each for each in answers]
+    return [answer.inner if isinstance(answer, FunctionsAnswer) else answer for answer in answers]
 
 
 def _function_call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ def rewrite_to_tools(body: bytes) -> bytes:
     with reading_body():
         members = _members(body)
         functions = _raws(members.pop(FUNCTIONS))
-        members["tools"] = Raw(array([b'{"type":"function","function":%b}' % bytes(each) for each in functions]))
+        members["tools"] = Raw(
+            array([b'{"type":"function","function":%b}' % bytes(function) for function in functions])
+        )
         choice = _decode(members.pop(FUNCTION_CALL, _NULL))
         if choice is not None and "tool_choice" not in members:
             names_function = isinstance(choice, dict)

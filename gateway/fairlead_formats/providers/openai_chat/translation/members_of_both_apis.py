@@ -27,7 +27,7 @@ def read_choice(value: object) -> ToolChoice | None:
     kind, name = member(choice, "type"), member(choice, "name")
     if kind == "allowed_tools":
         tool_names = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
-        names = tuple(each for each in tool_names if isinstance(each, str))
+        names = tuple(tool_name for tool_name in tool_names if isinstance(tool_name, str))
         return ToolChoice("required" if member(choice, "mode") == "required" else "auto", names)
     return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
 

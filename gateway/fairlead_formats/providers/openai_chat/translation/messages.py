@@ -140,7 +140,7 @@ def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     if refusals:
         message: dict[str, Any] = messages[0] if messages else {"role": "assistant"}
         content = [{"type": "text", "text": text}] if text else []
-        message["content"] = [*content, *({"type": "refusal", "refusal": each} for each in refusals)]
+        message["content"] = [*content, *({"type": "refusal", "refusal": refusal} for refusal in refusals)]
         return [message]
     return messages
 
