@@ -99,38 +99,38 @@ class Names:
 def _allot_names(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
     """The mapping `safe` of original to safe names, extended by the `originals` that it lacks."""
     unnamed = sorted(set(originals) - safe.keys())
-    taken = set(safe.values())
+    taken_names = set(safe.values())
     for name in unnamed:
-        if SAFE.match(name) and name not in taken:
+        if SAFE.match(name) and name not in taken_names:
             safe[name] = name
-            taken.add(name)
+            taken_names.add(name)
     for name in unnamed:
         if name not in safe:
-            safe[name] = _free_name(name, taken)
-            taken.add(safe[name])
+            safe[name] = _free_name(name, taken_names)
+            taken_names.add(safe[name])
     return safe
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken_names: set[str]) -> str:
     plain = _UNSAFE.sub("_", name).lstrip("_-")
     if plain and not plain[0].isalpha():
         plain = f"t_{plain}"
-    if plain and len(plain) <= MAX_LENGTH and plain not in taken:
+    if plain and len(plain) <= MAX_LENGTH and plain not in taken_names:
         return plain
     plain = plain or "tool"
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     for start in range(len(digest) - SUFFIX_LENGTH):
         suffix = f"_{digest[start : start + SUFFIX_LENGTH]}"
         candidate = plain[: MAX_LENGTH - len(suffix)] + suffix
-        if candidate not in taken:
+        if candidate not in taken_names:
             return candidate
-    return _number_name(plain, taken)
+    return _number_name(plain, taken_names)
 
 
-def _number_name(plain: str, taken: set[str]) -> str:
+def _number_name(plain: str, taken_names: set[str]) -> str:
     """A free name that ends with a number, for the case that somebody took all names that end with a hash."""
     number = 2
-    while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
+    while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken_names:
         number += 1
     return candidate
 
@@ -162,9 +162,9 @@ def suggest_name(name: str, visible: Iterable[str]) -> str | None:
     return _most_similar(name[: 4 * MAX_LENGTH], candidates)
 
 
-def unknown_tool(name: str, near: str | None) -> str:
+def unknown_tool(name: str, suggestion: str | None) -> str:
     """Error message for an unknown tool, shared by MCP, REST and CLI."""
-    hint = "" if near is None else f". Did you mean {near}?"
+    hint = "" if suggestion is None else f". Did you mean {suggestion}?"
     return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
 
 
@@ -173,23 +173,23 @@ def _most_similar(name: str, candidates: Iterable[str]) -> str | None:
 
     prefix, own_name = _parts(name)
     best_score, nearest = (CLOSENESS, -1.0), None
-    to_own_name, to_prefix = (SequenceMatcher(None, "", each) for each in (own_name, prefix))
+    name_matcher, prefix_matcher = (SequenceMatcher(None, "", text) for text in (own_name, prefix))
     for candidate in candidates:
         candidate_prefix, tool = _parts(candidate)
         forms = (tool,) if prefix or not candidate_prefix else (tool, candidate_prefix + tool)
-        similarity = max(_ratio(to_own_name, form, best_score[0]) for form in forms)
+        similarity = max(_ratio(name_matcher, form, best_score[0]) for form in forms)
         if similarity < best_score[0]:
             continue
-        score = similarity, _ratio(to_prefix, candidate_prefix, 0.0) if prefix else 0.0
+        score = similarity, _ratio(prefix_matcher, candidate_prefix, 0.0) if prefix else 0.0
         if score > best_score:
             best_score, nearest = score, candidate
     return nearest
 
 
-def _ratio(matcher: SequenceMatcher[str], text: str, least: float) -> float:
-    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound is below `least`."""
+def _ratio(matcher: SequenceMatcher[str], text: str, minimum: float) -> float:
+    """Similarity of `text` to the matcher's text; 0.0 if an inexpensive upper bound is below `minimum`."""
     matcher.set_seq1(text)
-    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+    if matcher.real_quick_ratio() < minimum or matcher.quick_ratio() < minimum:
         return 0.0
     return matcher.ratio()
 

@@ -24,12 +24,12 @@ __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_
 """Names of those formats that code refers to by a constant."""
 
 PROVIDER_FORMATS: Final[dict[str, ProviderFormat]] = {
-    provided.tools.name: provided
+    provider_format.tools.name: provider_format
     for folder in sorted(pkgutil.iter_modules(providers.__path__), key=lambda folder: folder.name)
-    for provided in import_module(f"{providers.__name__}.{folder.name}.tools").FORMATS
+    for provider_format in import_module(f"{providers.__name__}.{folder.name}.tools").FORMATS
 }
 """All formats, in the order of their folders."""
-FORMATS: Final[dict[str, Format]] = {name: provided.tools for name, provided in PROVIDER_FORMATS.items()}
+FORMATS: Final[dict[str, Format]] = {name: provider_format.tools for name, provider_format in PROVIDER_FORMATS.items()}
 """The tool definitions of all formats."""
 
 
@@ -42,17 +42,17 @@ class UnknownFormat(ValueError):
         self.known = tuple(FORMATS)
 
 
-_CANONICAL: Final = {alias: name for name, format_ in FORMATS.items() for alias in (name, *format_.aliases)}
+_NAMES_BY_ALIAS: Final = {alias: name for name, format_ in FORMATS.items() for alias in (name, *format_.aliases)}
 
 
 def canonical_name(name: str) -> str:
     """The name of a format, from its name or an alias. Raises UnknownFormat."""
-    known = _CANONICAL.get(name)
-    if known is not None:  # as most callers write it
-        return known
+    canonical = _NAMES_BY_ALIAS.get(name)
+    if canonical is not None:  # as most callers write it
+        return canonical
     key = "-".join(name.strip().lower().replace("_", " ").replace("-", " ").split())
     try:
-        return _CANONICAL[key]
+        return _NAMES_BY_ALIAS[key]
     except KeyError:
         raise UnknownFormat(name) from None
 

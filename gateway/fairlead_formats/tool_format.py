@@ -98,7 +98,7 @@ class ConvertedTools(msgspec.Struct, frozen=True):
         return tuple(loss for loss in self.report if loss.tool == tool)
 
 
-class Read(msgspec.Struct, frozen=True):
+class ReadDefinitions(msgspec.Struct, frozen=True):
     """MCP definitions read from a provider's definitions, with a report of what MCP cannot represent."""
 
     tools: tuple[JsonObject, ...]
@@ -137,7 +137,7 @@ class Format(Protocol):
         report.
         """
 
-    def read(self, payload: object) -> Read:
+    def read(self, payload: object) -> ReadDefinitions:
         """Read MCP definitions from a list of tools, one tool, or a request in this format (decoded JSON). Never raises
         for the content of the payload.
         """

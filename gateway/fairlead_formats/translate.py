@@ -33,11 +33,11 @@ def parse_stream(events: object, name: str, names: Names | None = None) -> list[
     """
     if isinstance(events, str):
         events = _data(events)
-    assembling = message_format(name).assembler(names)
+    assembler = message_format(name).assembler(names)
     calls: list[ModelCall] = []
     for event in events if isinstance(events, list) else [events]:
-        calls += assembling.feed(event)
-    return calls + assembling.close()
+        calls += assembler.feed(event)
+    return calls + assembler.close()
 
 
 def _data(body: str) -> list[str]:
@@ -59,14 +59,16 @@ def translate_message(
     request. Invalid calls are left out; `parse_calls` has their reasons. Between formats with equal messages the
     message is returned unchanged unless a call is invalid. Raises `registry.UnknownFormat`.
     """
-    from_, to = message_format(source), message_format(target)
-    calls = from_.parse_calls(message, read)
-    if from_ is to and read == write and calls and all(call.valid for call in calls):
-        return WrittenMessages(tuple(to.request_messages(message)))
-    parts = list(from_.parts(message))
+    source_format, target_format = message_format(source), message_format(target)
+    calls = source_format.parse_calls(message, read)
+    if source_format is target_format and read == write and calls and all(call.valid for call in calls):
+        return WrittenMessages(tuple(target_format.request_messages(message)))
+    parts = list(source_format.parts(message))
     text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
-    report = losses_of_message(parts, calls, to)
-    return WrittenMessages(tuple(to.write_calls(calls, write, text if to.holds_text else "")), report)
+    report = losses_of_message(parts, calls, target_format)
+    return WrittenMessages(
+        tuple(target_format.write_calls(calls, write, text if target_format.holds_text else "")), report
+    )
 
 
 def translate_results(
@@ -75,28 +77,28 @@ def translate_results(
     """Convert messages with the results of `calls`. A call without a result stays pending; a result without a call is
     left out and reported. Raises `registry.UnknownFormat`.
     """
-    from_, to = message_format(source), message_format(target)
-    answers = list(from_.answers(messages))
+    source_format, target_format = message_format(source), message_format(target)
+    answers = list(source_format.answers(messages))
     results = [answer.result for answer in answers if answer.result is not None]
-    matched, strays = match(calls, results)
-    written = to.write_results(calls, matched, carry)
-    if from_ is to and not strays:
-        unchanged = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
-        return WrittenMessages(tuple(unchanged), (), written.pending)
-    dropped = tuple(
-        ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
-        for stray in strays
+    matched_results, unmatched_results = match(calls, results)
+    written_messages = target_format.write_results(calls, matched_results, carry)
+    if source_format is target_format and not unmatched_results:
+        same_messages = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
+        return WrittenMessages(tuple(same_messages), (), written_messages.pending)
+    unmatched_losses = tuple(
+        ResultLoss(result.id or result.name, "", "block", Action.DROPPED, "no call of the message has this id")
+        for result in unmatched_results
     )
     other_losses = losses_of_answers(answers)
-    return msgspec.structs.replace(written, report=written.report + dropped + other_losses)
+    return msgspec.structs.replace(written_messages, report=written_messages.report + unmatched_losses + other_losses)
 
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
     """Match results with calls, by id or else by name and order. Returns the results in the order of the calls, None
     for a call without a result, and the results without a call.
     """
-    taken, strays = OpenCalls(calls).take(results)
-    matched: list[McpResult | None] = [None] * len(calls)
-    for each in taken:
-        matched[each.index] = each.result.result
-    return matched, strays
+    call_results, unmatched_results = OpenCalls(calls).take(results)
+    matched_results: list[McpResult | None] = [None] * len(calls)
+    for matched_result in call_results:
+        matched_results[matched_result.index] = matched_result.result.result
+    return matched_results, unmatched_results

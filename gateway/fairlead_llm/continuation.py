@@ -17,7 +17,7 @@ from fairlead_models.providers import ModelTarget
 class ContinuedRequest(msgspec.Struct, frozen=True):
     """A request, combined with the response that it continues."""
 
-    read: WireRequest
+    wire_request: WireRequest
     """The request, parsed."""
     body: bytes
     """Body of the request in the client's format, which is parsed again if the provider has another format."""
@@ -33,11 +33,11 @@ class FinishedResponse(msgspec.Struct, frozen=True):
     """The client's own API key for the provider; empty if the gateway's key is used."""
     client_request: WireRequest
     """The client's request in the client's format."""
-    prepared: PreparedRequest
+    prepared_request: PreparedRequest
     """The request in the form that the provider received."""
     rounds: Sequence[WireAnswer] | WireStream
     """Answers of all rounds, or the stream that relayed them."""
-    written: bytes
+    client_output: bytes
     """The client's response: the whole body, or the last events of its stream."""
     results: Sequence[bytes]
     """Tool results of the last round."""
@@ -47,7 +47,12 @@ class Continuations(Protocol):
     """Store of finished responses, which requests continue by id."""
 
     async def resolve(
-        self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+        self,
+        identity: Identity,
+        caller_key: str,
+        wire_request: WireRequest,
+        body: bytes,
+        targets: Sequence[ModelTarget],
     ) -> ContinuedRequest:
         """Combine the request with the response that it continues. `caller_key` as in `FinishedResponse`. Raises
         LlmError if the response is unknown or expired.
@@ -56,5 +61,5 @@ class Continuations(Protocol):
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         """Run the calls that the client has approved; None if there are none. Raises Problem."""
 
-    async def keep(self, finished: FinishedResponse) -> None:
+    async def keep(self, response: FinishedResponse) -> None:
         """Store a finished response under its id."""

@@ -25,7 +25,7 @@ from fairlead_models.providers import Provider
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 
-ESTIMATED: Final = "x-fairlead-estimated"
+ESTIMATED_HEADER: Final = "x-fairlead-estimated"
 """Response header that marks an estimated count."""
 
 
@@ -53,29 +53,33 @@ class TokenCountEndpoint:
     async def _count(self, request: Request, body: bytes, model: str | None) -> Response:
         preparation, counting = self._preparation, self._counting
         try:
-            read = counting.read(body, model)
+            wire_request = counting.read(body, model)
             client_request, targets = model_request(
-                preparation.providers, request, counting.wire, read, RawRequest(body, model, stream=False)
+                preparation.providers, request, counting.wire, wire_request, RawRequest(body, model, stream=False)
             )
             client_request, targets = await continue_request(self._continuations, client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
-        prepared = await preparation.prepare_for_counting(client_request, targets)
+        prepared_request = await preparation.prepare_for_counting(client_request, targets)
         target = targets[0]
-        offered = prepared.offer.definitions if prepared.offer is not None else ()
+        definitions = prepared_request.offer.definitions if prepared_request.offer is not None else ()
         provider = preparation.providers.by_name[target.provider]
         if accepts_format(provider, counting.wire):
-            whole = prepared.request.body(ModelRound(target.model, injected_tools=offered))
-            body = counting.body(with_provider_ids(whole), target.model)
-            count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)
-            return await self._count_at_provider(target.provider, provider, count, caller_key(request))
-        tokens = await self._estimate(target.model, prepared.request, offered)
-        return Response(counting.write(tokens), 200, {ESTIMATED: "true"}, JSON)
+            request_body = prepared_request.request.body(ModelRound(target.model, injected_tools=definitions))
+            body = counting.body(with_provider_ids(request_body), target.model)
+            count_request = ProviderRequest(
+                counting.path(target.model), body, prepared_request.headers, counting.wire.answer_headers
+            )
+            return await self._count_at_provider(target.provider, provider, count_request, caller_key(request))
+        tokens = await self._estimate(target.model, prepared_request.request, definitions)
+        return Response(counting.write(tokens), 200, {ESTIMATED_HEADER: "true"}, JSON)
 
-    async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
+    async def _count_at_provider(
+        self, name: str, provider: Provider, count_request: ProviderRequest, key: str
+    ) -> Response:
         """Respond with the provider's count or its error. Raises LlmError."""
         try:
-            answer = await self._services.client.send(provider, count, key)
+            answer = await self._services.client.send(provider, count_request, key)
             try:
                 status, answer_body = answer.status, await answer.read_whole()
             finally:
@@ -86,15 +90,15 @@ class TokenCountEndpoint:
             status, answer_body = self._counting.wire.refusal(status if status >= 400 else 502, answer_body)
         return Response(answer_body, status, dict(answer.headers), JSON)
 
-    async def _estimate(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
+    async def _estimate(self, model: str, request: WireRequest, definitions: Sequence[bytes]) -> int:
         """Estimated tokens of a request with its injected tools, from the gateway's tokenizer and the factors of the
         model's family.
         """
         family = family_of(model)
         conversation = await self._preparation.count_conversation(request)
         text = (conversation.system + conversation.messages) * family.text
-        if offered or request.tool_names:
-            tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
-            counted = await self._services.tools.work.measure([encode({"system": tools})])
-            text += counted.tokens.system * family.tools + family.preamble * 1000
+        if definitions or request.tool_names:
+            tools = b",".join([request.tools, *definitions]).decode("utf-8", "replace")
+            measured = await self._services.tools.work.measure([encode({"system": tools})])
+            text += measured.tokens.system * family.tools + family.preamble * 1000
         return text // 1000

@@ -92,16 +92,18 @@ class LlmEndpoint:
 
     async def _respond(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
         client_request, loop = await self._begin(request, record, raw)
-        if (refused := record.refusal()) is not None:
-            raise budget_error(refused)
+        if (quota_refusal := record.refusal()) is not None:
+            raise budget_error(quota_refusal)
         try:
             async with asyncio.timeout(loop.seconds_left()):
-                approved = None if self._continuations is None else await self._continuations.run_approved(loop)
+                approved_results = None if self._continuations is None else await self._continuations.run_approved(loop)
                 answer = await loop.next_answer()
                 if answer.status != 200:
                     return await self._relay_refusal(answer, loop)
-                if not loop.prepared.request.stream:
-                    return await self._run_rounds(client_request, loop, answer, approved.finished if approved else [])
+                if not loop.prepared_request.request.stream:
+                    return await self._run_rounds(
+                        client_request, loop, answer, approved_results.finished_calls if approved_results else []
+                    )
                 events = None if answer.streams else await self._read_document(answer, loop)
         except TimeoutError as error:
             raise loop.timeout_error() from error
@@ -109,7 +111,7 @@ class LlmEndpoint:
             refusal = llm_error(problem)
             refusal.headers.update(loop.no_retry)
             raise refusal from problem
-        finished_calls = approved.finished if approved else []
+        finished_calls = approved_results.finished_calls if approved_results else []
         return StreamedAnswer(
             client_request,
             loop,
@@ -131,28 +133,35 @@ class LlmEndpoint:
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
-            wire, read = await services.tools.work.process_document(lambda: self._parse(raw), long=is_long(raw.body))
-            client_request, targets = model_request(preparation.providers, request, wire, read, raw)
+            wire, wire_request = await services.tools.work.process_document(
+                lambda: self._parse(raw), long=is_long(raw.body)
+            )
+            client_request, targets = model_request(preparation.providers, request, wire, wire_request, raw)
             client_request, targets = await continue_request(self._continuations, client_request, targets)
             if self._own_api_only:
                 targets = self._targets_with_operation(targets)
             client_request = await self._apply_auto_tier(client_request)
-            prepared = await preparation.prepare(client_request, targets)
+            prepared_request = await preparation.prepare(client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
-        record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
-        return client_request, ToolLoop(services, preparation, client_request, prepared, record)
+        record.open_budget(
+            prepared_request.targets[0], () if prepared_request.offer is None else prepared_request.offer.quotas
+        )
+        return client_request, ToolLoop(services, preparation, client_request, prepared_request, record)
 
     def _targets_with_operation(self, targets: Sequence[ModelTarget]) -> list[ModelTarget]:
         """The models whose API has the client's operation. Raises BadRequest if there are none."""
         by_name = self._preparation.providers.by_name
-        able = [target for target in targets if accepts_format(by_name[target.provider], self._format)]
-        if not able:
-            first = targets[0]
+        targets_with_operation = [
+            target for target in targets if accepts_format(by_name[target.provider], self._format)
+        ]
+        if not targets_with_operation:
+            first_target = targets[0]
             raise BadRequest(
-                f"model: {first.provider}/{first.model} cannot compact a conversation: {NEEDS_RESPONSES}", "model"
+                f"model: {first_target.provider}/{first_target.model} cannot compact a conversation: {NEEDS_RESPONSES}",
+                "model",
             )
-        return able
+        return targets_with_operation
 
     def _parse(self, raw: RawRequest) -> tuple[WireFormat, WireRequest]:
         """A client's request, and the format that it is in. Raises BadRequest."""
@@ -165,7 +174,7 @@ class LlmEndpoint:
         catalog = tools.catalogs.seen_by(client_request.identity)
         if wishes.tier != AUTO or AUTO in catalog.tiers:
             return client_request
-        messages = client_request.read.client_messages
+        messages = client_request.wire_request.client_messages
         choice = await tools.work.do(lambda: choose_tier(tools, catalog, self._format, messages))
         if choice is None:
             return msgspec.structs.replace(client_request, wishes=msgspec.structs.replace(wishes, tier=None))
@@ -185,8 +194,11 @@ class LlmEndpoint:
         """Respond to a request without `stream`. `finished_calls`: tool calls that the client approved and that ran
         before the first round.
         """
-        prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
-        before: list[WireAnswer] = []
+        prepared_request, keeper = (
+            loop.prepared_request,
+            TurnKeeper(loop, self._services.turns, client_request.identity),
+        )
+        earlier_answers: list[WireAnswer] = []
         finished_calls = [*finished_calls]
         usage: dict[str, object] = {}
         while True:
@@ -200,36 +212,38 @@ class LlmEndpoint:
                 await loop.split_calls(wire_answer.message),
                 NO_RESULTS,
             )
-            if calls.unwrapped:
-                wire_answer.unwrap(calls.unwrapped)
+            if calls.inner_calls:
+                wire_answer.unwrap(calls.inner_calls)
             if not repeats:
                 if await keeper.may_run_now(calls, wire_answer.request_messages):
                     results = await loop.run(calls.gateway_calls)
-                    finished_calls += results.finished
+                    finished_calls += results.finished_calls
                 if calls.client_calls or not results.messages:
                     break
                 loop.append_results(wire_answer.request_messages, results.messages)
-            before.append(wire_answer)
+            earlier_answers.append(wire_answer)
             answer = await loop.next_answer()
             if answer.status != 200:
                 return await self._relay_refusal(answer, loop)
-        await keeper.keep(calls, wire_answer.request_messages, results.messages, wire_answer.turn_key(before))
-        shown = finished_calls if prepared.shows_calls else ()
-        written = wire_answer.write(LoopResult(before, usage, loop.client_tools, shown, {"fairlead": loop.report()}))
+        await keeper.keep(calls, wire_answer.request_messages, results.messages, wire_answer.turn_key(earlier_answers))
+        shown_calls = finished_calls if prepared_request.shows_calls else ()
+        response_body = wire_answer.write(
+            LoopResult(earlier_answers, usage, loop.client_tools, shown_calls, {"fairlead": loop.report()})
+        )
         if self._continuations is not None:
-            rounds = [*before, wire_answer]
-            finished = FinishedResponse(
+            rounds = [*earlier_answers, wire_answer]
+            finished_response = FinishedResponse(
                 client_request.identity,
                 client_request.caller_key,
-                client_request.read,
-                prepared,
+                client_request.wire_request,
+                prepared_request,
                 rounds,
-                written,
+                response_body,
                 results.messages,
             )
-            await self._continuations.keep(finished)
+            await self._continuations.keep(finished_response)
         loop.record.end(loop.outcome)
-        return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
+        return Response(response_body, 200, {**answer.headers, **loop.headers}, JSON)
 
     async def _read_answer(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
         """Read the provider's whole answer and parse it. Raises LlmError."""
@@ -255,7 +269,7 @@ class LlmEndpoint:
         finally:
             answer.close()
         loop.record.end(str(answer.status))
-        status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
+        status, body = loop.prepared_request.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
 
 
@@ -268,8 +282,8 @@ def _fail_round(loop: ToolLoop, error: ProviderUnavailable | BadAnswer) -> LlmEr
 def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:
     """Parse a provider's answer. Raises BadAnswer."""
     if loop.client_tools is not None:
-        body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replace(body)
-    return loop.prepared.wire.answer(body, loop.prepared.request)
+        body = ProviderCallIds(keepable=loop.prepared_request.keeps_turns).replace(body)
+    return loop.prepared_request.wire.answer(body, loop.prepared_request.request)
 
 
 def caller_key(request: Request) -> str:
@@ -302,8 +316,8 @@ async def respond(
         excess = await services.tools.work.excess(body)
         if excess is not None:
             raise LlmError(400, f"the body has {excess}: send fewer", "invalid_request")
-        received = await services.tools.work.process_document(lambda: wire.receive(body), long=is_long(body))
-        response = await while_connected(request, work(received))
+        received_body = await services.tools.work.process_document(lambda: wire.receive(body), long=is_long(body))
+        response = await while_connected(request, work(received_body))
     except LlmError as error:
         report_error(error.code)
         return error_response(wire, error)
@@ -321,19 +335,19 @@ def model_request(
     providers: Providers,
     request: Request,
     wire: WireFormat,
-    read: WireRequest,
+    wire_request: WireRequest,
     raw: RawRequest,
 ) -> tuple[ModelRequest, list[ModelTarget]]:
     """The request with options from its headers, and the models of its `model`. Raises BadRequest, LlmError."""
-    wishes, key = _read_wishes(read, request), caller_key(request)
+    wishes, key = _read_wishes(wire_request, request), caller_key(request)
     try:
-        route, targets = providers.targets(read.model, keyed=bool(key))
+        route, targets = providers.targets(wire_request.model, keyed=bool(key))
     except UnknownModel as error:
         raise LlmError(404, str(error), "model_not_found", param="model") from error
     except ProviderKeyRefused as error:
         raise LlmError(error.status, str(error), "provider_key") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
-    client_request = ModelRequest(wire, read, raw, headers, identity, wishes, route, caller_key=key)
+    client_request = ModelRequest(wire, wire_request, raw, headers, identity, wishes, route, caller_key=key)
     return client_request, targets
 
 
@@ -345,11 +359,17 @@ async def continue_request(
     """
     if continuations is None:
         return client_request, [*targets]
-    continued = await continuations.resolve(
-        client_request.identity, client_request.caller_key, client_request.read, client_request.raw.body, targets
+    continued_request = await continuations.resolve(
+        client_request.identity,
+        client_request.caller_key,
+        client_request.wire_request,
+        client_request.raw.body,
+        targets,
     )
-    raw = msgspec.structs.replace(client_request.raw, body=continued.body)
-    return msgspec.structs.replace(client_request, read=continued.read, raw=raw), [*continued.targets]
+    raw = msgspec.structs.replace(client_request.raw, body=continued_request.body)
+    return msgspec.structs.replace(client_request, wire_request=continued_request.wire_request, raw=raw), [
+        *continued_request.targets
+    ]
 
 
 def error_response(wire: WireFormat, error: LlmError) -> Response:
@@ -362,7 +382,7 @@ def bad_request(error: BadRequest) -> LlmError:
     return LlmError(error.status, str(error), error.code, param=error.param)
 
 
-def _read_wishes(read: WireRequest, request: Request) -> OfferWishes:
+def _read_wishes(wire_request: WireRequest, request: Request) -> OfferWishes:
     """Options in the member `fairlead` and in headers. Raises BadRequest."""
     wishes: dict[str, object] = {}
     for member, header in HEADERS.items():
@@ -372,7 +392,7 @@ def _read_wishes(read: WireRequest, request: Request) -> OfferWishes:
     try:
         if "maxTools" in wishes:
             wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
-        wishes |= msgspec.json.decode(read.gateway_options, type=dict[str, object])
+        wishes |= msgspec.json.decode(wire_request.gateway_options, type=dict[str, object])
         return msgspec.convert(wishes, OfferWishes)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadRequest(f"fairlead: {error}", "fairlead") from error

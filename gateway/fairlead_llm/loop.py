@@ -21,7 +21,7 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
 from fairlead_llm.preparation import ModelRequest, PreparedRequest, RequestPreparation
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, remove_thoughts, reports_refused_thoughts
-from fairlead_llm.response_reports import MOST_NAMED, CallReport, PendingCall, RequestReport
+from fairlead_llm.response_reports import MAX_NAMED_TOOLS, CallReport, PendingCall, RequestReport
 from fairlead_llm.services import ModelServices
 from fairlead_llm.stored_turns import NOT_KEPT
 from fairlead_models.errors import NO_RETRY, budget_error, closed_error
@@ -35,7 +35,7 @@ from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, ma
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import never_refuse
 
-LAST_WORDS: Final = 30.0
+END_OF_STREAM_S: Final = 30.0
 """Maximum number of seconds that a client has to receive the end of a stream after the request's time limit."""
 ERROR_ROUNDS: Final = 2
 """Number of consecutive rounds in which all calls failed, after which the model has to answer without tools."""
@@ -54,7 +54,7 @@ class RoundCalls(msgspec.Struct, frozen=True):
     """Calls that the gateway runs."""
     client_calls: Sequence[CallKey]
     """Calls that the client receives: calls of the client's own tools, and calls that need its approval."""
-    unwrapped: Mapping[str, InnerCall] = {}
+    inner_calls: Mapping[str, InnerCall] = {}
     """Maps the id of a call of `execute_tool` to the inner call that the client receives in its place."""
     dropped_calls: Sequence[ModelCall] = ()
     """Calls of the client's tools that the client does not receive, because its API allows one call per message. The
@@ -67,7 +67,7 @@ class RoundResults(msgspec.Struct, frozen=True):
 
     messages: list[bytes]
     """Messages with the results, for the model."""
-    finished: list[FinishedCall]
+    finished_calls: list[FinishedCall]
 
 
 NO_RESULTS: Final = RoundResults([], [])
@@ -88,7 +88,7 @@ class ToolLoop:
         services: ModelServices,
         preparation: RequestPreparation,
         client_request: ModelRequest,
-        prepared: PreparedRequest,
+        prepared_request: PreparedRequest,
         record: RequestRecord,
     ) -> None:
         """`preparation` prepares the request for the next model if a model fails before its answer has begun."""
@@ -98,10 +98,10 @@ class ToolLoop:
         self._breakers = services.breakers
         self._preparation = preparation
         self._client_request = client_request
-        self.prepared = prepared
+        self.prepared_request = prepared_request
         self._attempt: ModelAttempt | None = None
         """Request to the current model, as its circuit breaker counts it."""
-        self.long = prepared.long
+        self.long = prepared_request.long
         """Whether the request or an answer is long, so that both are parsed and written in the worker thread."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
@@ -129,7 +129,7 @@ class ToolLoop:
     @property
     def offer(self) -> ToolOffer | None:
         """The injected tools; None if none were to be injected."""
-        return self.prepared.offer
+        return self.prepared_request.offer
 
     @property
     def client_tools(self) -> Collection[str] | None:
@@ -139,12 +139,12 @@ class ToolLoop:
         offer = self.offer
         if offer is None or not offer.definitions:
             return None
-        client_tool_names = self.prepared.request.tool_names
+        client_tool_names = self.prepared_request.request.tool_names
         return offer.client_run.union(client_tool_names) if offer.client_run else client_tool_names
 
     @property
     def _offer_context(self) -> OfferContext:
-        return OfferContext(self.offer or ToolOffer(0), self._client_request.wishes, self.prepared.wire.name)
+        return OfferContext(self.offer or ToolOffer(0), self._client_request.wishes, self.prepared_request.wire.name)
 
     @property
     def earlier_messages(self) -> Sequence[bytes]:
@@ -154,7 +154,7 @@ class ToolLoop:
     @property
     def target(self) -> ModelTarget:
         """The current model."""
-        return self.prepared.targets[0]
+        return self.prepared_request.targets[0]
 
     @property
     def limits_reached(self) -> bool:
@@ -183,7 +183,7 @@ class ToolLoop:
         while True:
             self.tools_disabled = self.limits_reached
             # another model gets the original request, without results of calls that ran, and would repeat those calls
-            can_try_next = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
+            can_try_next = len(self.prepared_request.targets) > 1 and not self._rounds and not self._has_run
             answer, failure = None, None
             try:
                 answer = await self._attempt_model()
@@ -199,7 +199,7 @@ class ToolLoop:
                 return answer
             next_request = await self._prepare_next(answer)
             if next_request is not None:
-                self.prepared = next_request
+                self.prepared_request = next_request
                 self._without_thoughts = False
                 if answer is not None:
                     answer.close()
@@ -226,7 +226,7 @@ class ToolLoop:
         closes `previous_answer`, the previous model's answer.
         """
         try:
-            return await self._preparation.prepare(self._client_request, self.prepared.targets[1:])
+            return await self._preparation.prepare(self._client_request, self.prepared_request.targets[1:])
         except BadRequest:
             return None
         except BaseException:
@@ -239,16 +239,16 @@ class ToolLoop:
         used up.
         """
         self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
-        refused = self.record.refusal()
-        if refused is not None:
-            raise budget_error(refused)
+        quota_refusal = self.record.refusal()
+        if quota_refusal is not None:
+            raise budget_error(quota_refusal)
 
     async def _attempt_model(self) -> ProviderAnswer:
         """The answer of the current model, unless its circuit breaker is open. Raises LlmError."""
         try:
             attempt = self._attempt = self._breakers.attempt(self.target)
-        except ModelClosed as closed:
-            raise closed_error(closed, self.no_retry) from closed
+        except ModelClosed as closed_model:
+            raise closed_error(closed_model, self.no_retry) from closed_model
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
                 answer = await self._send_round()
@@ -284,39 +284,43 @@ class ToolLoop:
             self._attempt.record_failure(error)
 
     async def _send_round(self) -> ProviderAnswer:
-        prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
-        injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.client_tools is not None or prepared.request.losses is not None
+        prepared_request, provider = self.prepared_request, self._preparation.providers.by_name[self.target.provider]
+        injected_tools = self.offer.definitions if self.offer is not None else ()
+        needs_usage = self.client_tools is not None or prepared_request.request.losses is not None
         model_round = ModelRound(
             self.target.model,
             self._appended_messages,
-            injected,
-            requests_usage=provider.stream_usage and counts,
+            injected_tools,
+            requests_usage=provider.stream_usage and needs_usage,
             sends_forced_choice=not self._appended_messages,
             forbids_calls=self.tools_disabled,
         )
         body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
-        traced = self.record.begin_round(self.target, body, self.offer.tokens if self.offer is not None else {})
-        path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
-        headers = {**prepared.headers, **traced}
-        request = ProviderRequest(path, body, headers, prepared.wire.answer_headers)
+        trace_headers = self.record.begin_round(self.target, body, self.offer.tokens if self.offer is not None else {})
+        path = prepared_request.wire.path(self.target.model, stream=prepared_request.request.stream)
+        headers = {**prepared_request.headers, **trace_headers}
+        request = ProviderRequest(path, body, headers, prepared_request.wire.answer_headers)
         return await self._client.send(provider, request)
 
     def _write_body(self, model_round: ModelRound) -> bytes:
         """Body of the next round's request."""
-        prepared = self.prepared
-        body = with_provider_ids(prepared.request.body(model_round), unique=prepared.wire.name not in REPEATS_IDS)
-        unsealed = (
-            remove_thoughts(prepared.wire, body, len(self._appended_messages)) if self._without_thoughts else None
+        prepared_request = self.prepared_request
+        body = with_provider_ids(
+            prepared_request.request.body(model_round), unique=prepared_request.wire.name not in REPEATS_IDS
         )
-        if unsealed is not None:
-            prepared.losses.add(LOST_THOUGHTS)
-        return unsealed or body
+        stripped_body = (
+            remove_thoughts(prepared_request.wire, body, len(self._appended_messages))
+            if self._without_thoughts
+            else None
+        )
+        if stripped_body is not None:
+            prepared_request.losses.add(LOST_THOUGHTS)
+        return stripped_body or body
 
     @property
-    def last_words_s(self) -> float:
+    def end_of_stream_s(self) -> float:
         """Seconds for a client to receive the end of a stream after the request's time limit."""
-        return min(self._limits.seconds, LAST_WORDS)
+        return min(self._limits.seconds, END_OF_STREAM_S)
 
     def seconds_left(self) -> float:
         """Remaining seconds of the request's time limit."""
@@ -329,7 +333,7 @@ class ToolLoop:
 
     @property
     def _loss_header(self) -> Mapping[str, str]:
-        losses = ", ".join(self.prepared.losses)
+        losses = ", ".join(self.prepared_request.losses)
         return {LOSSES: losses} if losses else {}
 
     def timeout_error(self) -> LlmError:
@@ -344,30 +348,30 @@ class ToolLoop:
         return await self._tools.work.process_document(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
-        calls = message_format(self.prepared.wire.name).parse_calls(message)
+        calls = message_format(self.prepared_request.wire.name).parse_calls(message)
         names = self.client_tools
         if names is not None and len(calls) > MAX_CALLS:
             too_many = f"the provider's answer has more than {MAX_CALLS} calls"
             raise LlmError(502, too_many, "bad_answer", headers=self.no_retry)
-        inner = manual_inner_calls(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
-        calls = [inner.get(call.id, call) for call in calls]
+        inner_calls = manual_inner_calls(self.offer or ToolOffer(0), calls, self.prepared_request.request.tool_names)
+        calls = [inner_calls.get(call.id, call) for call in calls]
         gateway_calls: list[ModelCall] = []
         client_calls: list[ModelCall] = []
         for call in calls:
             (client_calls if names is None or call.wire_name in names else gateway_calls).append(call)
         dropped_calls: list[ModelCall] = []
-        if self.prepared.request.single_call:
-            client_calls.sort(key=lambda call: call.id in inner)  # a stream writes these calls last
+        if self.prepared_request.request.single_call:
+            client_calls.sort(key=lambda call: call.id in inner_calls)  # a stream writes these calls last
             client_calls, dropped_calls = client_calls[:1], client_calls[1:]
-        manual = self.offer.manual_reasons if self.offer is not None else {}
+        manual_reasons = self.offer.manual_reasons if self.offer is not None else {}
         self._pending = [
-            PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
-            for call in client_calls[:MOST_NAMED]
-            if call.wire_name in manual
+            PendingCall(call.id, call.wire_name[:128], manual_reasons[call.wire_name])
+            for call in client_calls[:MAX_NAMED_TOOLS]
+            if call.wire_name in manual_reasons
         ]
-        shown = [CallKey(call.id, call.wire_name) for call in client_calls]
-        unwrapped = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner.items()}
-        return RoundCalls(gateway_calls, shown, unwrapped, dropped_calls)
+        client_keys = [CallKey(call.id, call.wire_name) for call in client_calls]
+        inner_calls_by_id = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner_calls.items()}
+        return RoundCalls(gateway_calls, client_keys, inner_calls_by_id, dropped_calls)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls of the gateway's tools. `approved`: the client has approved them. Raises Problem."""
@@ -381,25 +385,29 @@ class ToolLoop:
                 already_run=len(self.calls),
                 approved=approved,
             )
-        finished = []
+        finished_calls = []
         for call, run in zip(calls, runs, strict=True):
             self.calls.append(CallReport(run.plan.call.wire_name[:128], round(run.seconds * 1000, 1), run.failed))
             if run.tool is not None:
                 self.record.record_tool_call(run.tool, run.result_tokens)
-            shown = running_call(call)
-            finished.append(FinishedCall(shown.id, shown.name, shown.arguments, run.result or {}, run.seconds))
+            running = running_call(call)
+            finished_calls.append(
+                FinishedCall(running.id, running.name, running.arguments, run.result or {}, run.seconds)
+            )
         if (
             self.client_tools
-            and not self.prepared.keeps_turns
+            and not self.prepared_request.keeps_turns
             and not approved
             and not all(run.repeatable for run in runs)
         ):
             self._must_answer = True
-            self.prepared.losses.add(NOT_KEPT)
+            self.prepared_request.losses.add(NOT_KEPT)
         if runs:
             self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
-        written = message_format(self.prepared.wire.name).write_results([*calls], [run.result for run in runs])
-        return RoundResults([encode(each) for each in written.messages], finished)
+        result_messages = message_format(self.prepared_request.wire.name).write_results(
+            [*calls], [run.result for run in runs]
+        )
+        return RoundResults([encode(message) for message in result_messages.messages], finished_calls)
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
         """Whether all these calls can be repeated without harm. Raises Problem."""
@@ -419,7 +427,7 @@ class ToolLoop:
 
     @property
     def _report(self) -> RequestReport:
-        return RequestReport(self.target, self.offer, self.prepared.tier_rule)
+        return RequestReport(self.target, self.offer, self.prepared_request.tier_rule)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -429,5 +437,5 @@ class ToolLoop:
     def report(self) -> dict[str, Any]:
         """The member `fairlead` of the response: model, rounds, tools, calls and losses."""
         member = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
-        losses = [*self.prepared.losses]
+        losses = [*self.prepared_request.losses]
         return {**member, "losses": losses} if losses else member

@@ -29,9 +29,11 @@ def find_model(providers: Providers, windows: ContextWindows, model_id: str) -> 
 
 def _route(providers: Providers, windows: ContextWindows, name: str) -> ListedModel:
     """A route, with the largest context window of its models."""
-    each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
-    largest = max(each, key=lambda window: window.context)
-    return _listed_model(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), largest)
+    model_windows = [
+        windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models
+    ]
+    largest_window = max(model_windows, key=lambda window: window.context)
+    return _listed_model(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), largest_window)
 
 
 def _listed_model(name: str, owner: str, window: ContextWindow) -> ListedModel:

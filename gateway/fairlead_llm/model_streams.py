@@ -47,8 +47,8 @@ class ModelStreams:
         for target in targets:
             try:
                 attempt = self._breakers.attempt(target)
-            except ModelClosed as closed:
-                failure = closed_error(closed, {})
+            except ModelClosed as closed_model:
+                failure = closed_error(closed_model, {})
                 continue
             try:
                 async with contextlib.aclosing(self._answer(providers, target, attempt, body)) as pieces:
@@ -71,7 +71,7 @@ class ModelStreams:
         try:
             chat_body = {**body, "model": target.model}
             request = wire.read(msgspec.json.encode(chat_body))
-            usage = ModelRound(
+            model_round = ModelRound(
                 target.model,
                 (),
                 (),
@@ -80,7 +80,7 @@ class ModelStreams:
                 forbids_calls=False,
             )
             path = wire.path(target.model, stream=True)
-            answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
+            answer = await self._client.send(provider, ProviderRequest(path, request.body(model_round)))
         except BadRequest as error:
             attempt.abandon()
             raise _NotBegun(LlmError(400, str(error), "invalid_request"), ask_next=True) from error
@@ -95,8 +95,8 @@ class ModelStreams:
             attempt.record_answer(answer.status, answer.retry_after)
             if answer.status != _OK:
                 message = f"{target.provider} answered with status {answer.status}"
-                refused = LlmError(answer.status, message, "provider_refused")
-                raise _NotBegun(refused, ask_next=asks_next(answer.status))
+                refusal = LlmError(answer.status, message, "provider_refused")
+                raise _NotBegun(refusal, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(
                 self._events(answer, target.provider, attempt, wire, wire.stream(request, None))
             ) as pieces:

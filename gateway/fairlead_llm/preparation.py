@@ -43,7 +43,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """One request as the client sent it."""
 
     format: WireFormat
-    read: WireRequest
+    wire_request: WireRequest
     """The request, parsed."""
     raw: RawRequest
     headers: Mapping[str, str]
@@ -142,7 +142,7 @@ class RequestPreparation:
         """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: whether the request goes to a
         model; False if its tokens are only counted.
         """
-        request, long = client_request.read, is_long(client_request.raw.body)
+        request, long = client_request.wire_request, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.process_document(lambda: client_request.raw.parse(wire), long=long)
         losses = request.losses or TranslationLosses()
@@ -157,7 +157,7 @@ class RequestPreparation:
         keeping = TurnKeeping.SURE
         if asks_model and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
             keeping = await self._turns.keeping(
-                client_request.identity, client_request.format, client_request.read.client_messages
+                client_request.identity, client_request.format, client_request.wire_request.client_messages
             )
         return PreparedRequest(
             wire,
@@ -182,8 +182,10 @@ class RequestPreparation:
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """Count the tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
-        measured = await self._tools.work.measure([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
-        return measured.tokens
+        measured_conversation = await self._tools.work.measure(
+            [b'{"messages":[', messages, b'],"system":', request.system, b"}"]
+        )
+        return measured_conversation.tokens
 
     async def offer(
         self,
@@ -199,7 +201,8 @@ class RequestPreparation:
         tool_format, windows = registry.find(wire.name), self._tools.models.windows
         catalog = self._tools.catalogs.seen_by(client_request.identity)
         models = [
-            RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
+            RouteModel(target.model, windows.window(target.model), wire.name, tool_format.max_tools)
+            for target in targets
         ]
         limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).combine_with(
             client_request.route.limits
@@ -215,8 +218,8 @@ class RequestPreparation:
         offer = await self._memory.get(wire.name, catalog, client_request.wishes, fits, make)
         if offer is None:
             tokens = await self.count_conversation(request)
-            counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)
-            exact_fits = msgspec.structs.replace(fits, conversation=counted, exact=True)
+            counted_tokens = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)
+            exact_fits = msgspec.structs.replace(fits, conversation=counted_tokens, exact=True)
             offer = await make(exact_fits)
         assert offer is not None
         return offer

@@ -27,7 +27,7 @@ _WORDS: Final = re.compile(
     r"|item with id '?rs_\w{1,200}'? not found",
     re.IGNORECASE | re.DOTALL,
 )
-MOST_TEXT: Final = 4096
+MAX_TEXT: Final = 4096
 """Maximum number of characters of an error message that are searched."""
 
 
@@ -37,7 +37,7 @@ def reports_refused_thoughts(body: bytes) -> bool:
     error = document.get("error", document)
     if not isinstance(error, dict):
         return False
-    return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))
+    return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MAX_TEXT]))
 
 
 def remove_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:

@@ -13,9 +13,9 @@ from fairlead_formats.tokens.exposure import SEARCH
 from fairlead_models.providers import ModelTarget
 from fairlead_offers.offer.offers import ToolOffer
 
-MOST_NAMED: Final = 20
+MAX_NAMED_TOOLS: Final = 20
 """Maximum number of tools of one kind that a report names."""
-MOST_MODEL: Final = 256
+MAX_MODEL_NAME: Final = 256
 """Maximum number of characters of a model name in a header."""
 
 
@@ -49,7 +49,7 @@ class RequestReport(msgspec.Struct, frozen=True):
 
     def headers(self) -> dict[str, str]:
         """Response headers. Values about tools are tokens with parameters (RFC 9651)."""
-        model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
+        model = quote(f"{self.target.provider}/{self.target.model}"[:MAX_MODEL_NAME], safe="/:.-_@+~")
         headers = {"x-fairlead-model": model}
         offer = self.offer
         if offer is None:
@@ -87,16 +87,16 @@ def _tools(offer: ToolOffer | None) -> Mapping[str, Any]:
         return {"injected": 0}
     tools: dict[str, Any] = {"way": offer.way, "injected": len(offer.definitions)}
     if offer.names:
-        tools["injectedTools"] = offer.names[:MOST_NAMED]
+        tools["injectedTools"] = offer.names[:MAX_NAMED_TOOLS]
     if offer.way == SEARCH:
         tools |= {"reachable": len(offer.reachable), "because": offer.search_reason}
     if offer.cut:
-        named: dict[str, list[str]] = {}
-        for cut in offer.cut[:MOST_NAMED]:
-            named.setdefault(cut.reason, []).append(cut.name)
-        tools |= {"cut": len(offer.cut), "cutTools": named}
+        names_by_reason: dict[str, list[str]] = {}
+        for cut in offer.cut[:MAX_NAMED_TOOLS]:
+            names_by_reason.setdefault(cut.reason, []).append(cut.name)
+        tools |= {"cut": len(offer.cut), "cutTools": names_by_reason}
     if offer.shadowed:
-        tools["shadowed"] = offer.shadowed[:MOST_NAMED]
+        tools["shadowed"] = offer.shadowed[:MAX_NAMED_TOOLS]
     if offer.refused:
         tools["refused"] = offer.refused
     return tools

@@ -45,7 +45,7 @@ from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_web.bodies import JSON
 
-_KNOWN: Final = b"known=true"
+_KNOWN_QUERY: Final = b"known=true"
 """Part of a query for models that selects the REST API's own list of all known models."""
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -83,7 +83,7 @@ class LlmEndpoints:
             return None
         path, query = scope["path"], scope["query_string"]
         kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
-        if kind is None or (_KNOWN in query and path.startswith(OPENAI_API.models_paths)):
+        if kind is None or (_KNOWN_QUERY in query and path.startswith(OPENAI_API.models_paths)):
             return None
         if providers is not self._current_providers:
             self._apis = self._build_apis(providers)
@@ -101,13 +101,15 @@ class LlmEndpoints:
             kind: TokenCountEndpoint(services, preparation, counting, self._store_for(counting.wire))
             for kind, counting in COUNTING.items()
         }
-        stored = ResponseEndpoints(self._response_store, providers, services.client, services.limits.seconds)
+        response_endpoints = ResponseEndpoints(
+            self._response_store, providers, services.client, services.limits.seconds
+        )
         return {
             kind: ServedApi(
                 api,
                 services.tools,
                 providers,
-                self._more_routes(stored) if kind == OPENAI_API.kind else (),
+                self._response_routes(response_endpoints) if kind == OPENAI_API.kind else (),
                 OperationEndpoints(answers, counts.get(kind)),
                 self._requests,
                 services.records,
@@ -119,14 +121,14 @@ class LlmEndpoints:
         """Store of the responses that requests of a client's format can continue."""
         return self._response_store if wire.name == RESPONSES.name else None
 
-    def _more_routes(self, stored: ResponseEndpoints) -> Sequence[Route]:
+    def _response_routes(self, response_endpoints: ResponseEndpoints) -> Sequence[Route]:
         """Routes of the API that stores responses."""
         response = f"{RESPONSES_PATH}/{{response_id}}"
         return (
-            Route(response, stored.retrieve, methods=["GET"]),
-            Route(response, stored.delete, methods=["DELETE"]),
-            Route(f"{response}/cancel", stored.cancel, methods=["POST"]),
-            Route(f"{response}/input_items", stored.input_items, methods=["GET"]),
+            Route(response, response_endpoints.retrieve, methods=["GET"]),
+            Route(response, response_endpoints.delete, methods=["DELETE"]),
+            Route(f"{response}/cancel", response_endpoints.cancel, methods=["POST"]),
+            Route(f"{response}/input_items", response_endpoints.input_items, methods=["GET"]),
             *self._extra_routes,
         )
 
@@ -187,10 +189,10 @@ class ServedApi:
         try:
             with self._requests.hold(agent_in(scope)):
                 await self._answer(scope, receive, send)
-        except ShareTaken as reached:
-            refused = _share_error(reached)
-            self._records.open(origin_of(Request(scope)), scope["path"]).end(refused.code)
-            await self._error_response(refused)(scope, receive, send)
+        except ShareTaken as taken_share:
+            error = _share_error(taken_share)
+            self._records.open(origin_of(Request(scope)), scope["path"]).end(error.code)
+            await self._error_response(error)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -215,11 +217,11 @@ class ServedApi:
             if match is Match.FULL:
                 scope.update(child)
                 return cast("Endpoint", route.endpoint)
-        served = ", ".join(
+        served_paths = ", ".join(
             (*self._api.operations, *(f"{method} {route.path}" for route in self._routes for method in _methods(route)))
         )
         request_line = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{request_line} is not served; this API has {served}", "NOT_FOUND")
+        raise LlmError(404, f"{request_line} is not served; this API has {served_paths}", "NOT_FOUND")
 
     async def _operate(self, operation: ApiOperation, request: Request) -> Response:
         if not operation.counts:
@@ -248,11 +250,13 @@ class ServedApi:
         return Response(FORMAT_OF_KIND[self._api.kind].error_body(error), error.status, error.headers, JSON)
 
 
-def _share_error(reached: ShareTaken) -> LlmError:
-    if reached.bound == "agent":
-        message = f"you have {reached.limit} model requests in progress, which is the limit for one agent; retry later"
+def _share_error(taken_share: ShareTaken) -> LlmError:
+    if taken_share.bound == "agent":
+        message = (
+            f"you have {taken_share.limit} model requests in progress, which is the limit for one agent; retry later"
+        )
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
-    message = f"the gateway has {reached.limit} model requests in progress, which is its limit; retry later"
+    message = f"the gateway has {taken_share.limit} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 

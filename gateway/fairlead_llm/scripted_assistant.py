@@ -29,7 +29,7 @@ from fairlead_tools.validation.schema_draft import draft_error
 _WORD: Final = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
-_COMMON: Final = frozenset(
+_COMMON_WORDS: Final = frozenset(
     (
         "a",
         "about",
@@ -89,14 +89,14 @@ _COMMON: Final = frozenset(
 )
 _JSON: Final = "application/json"
 _NONE: Final = "none"
-_LONGEST_QUESTION: Final = 4000
+_MAX_QUESTION: Final = 4000
 """Maximum number of characters of a message that are compared with tools."""
-_LONGEST_RESULT: Final = 4000
+_MAX_RESULT: Final = 4000
 """Maximum number of characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
-_MOST_SENTENCES: Final = 20
+_MAX_SENTENCES: Final = 20
 """Maximum number of sentences that are separate questions; the rest of a message is one further question."""
-_MOST_CALLS: Final = 4
+_MAX_CALLS: Final = 4
 """Maximum number of calls for one message."""
 _ZONE: Final = re.compile("time_?zone|tz")
 
@@ -133,9 +133,9 @@ def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     results = list(itertools.takewhile(_is_result, reversed(messages)))
     if results:
-        return ScriptedTurn("\n".join(_text(message)[:_LONGEST_RESULT] for message in reversed(results)))
+        return ScriptedTurn("\n".join(_text(message)[:_MAX_RESULT] for message in reversed(results)))
     question = next((_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
-    question = question[:_LONGEST_QUESTION]
+    question = question[:_MAX_QUESTION]
     tools = [tool["function"] for tool in request.get("tools") or () if tool.get("function") is not None]
     tools += request.get("functions") or ()
     calls = [] if _NONE in (request.get("tool_choice"), request.get("function_call")) else _calls(question, tools)
@@ -150,12 +150,12 @@ def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
 def _calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[ScriptedCall]:
     """A call for each sentence that a tool fits; equal calls only once."""
     calls: list[ScriptedCall] = []
-    for sentence in _SENTENCE.split(text, maxsplit=_MOST_SENTENCES):
+    for sentence in _SENTENCE.split(text, maxsplit=_MAX_SENTENCES):
         tool = _choose(sentence, tools)
         call = None if tool is None else ScriptedCall(tool["name"], dict(_arguments(sentence, tool)))
         if call is not None and call not in calls:
             calls.append(call)
-    return calls[:_MOST_CALLS]
+    return calls[:_MAX_CALLS]
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:
@@ -170,7 +170,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return {_singular(word) for word in _WORD.findall(text.replace("_", " ")) if word.lower() not in _COMMON}
+    return {_singular(word) for word in _WORD.findall(text.replace("_", " ")) if word.lower() not in _COMMON_WORDS}
 
 
 def _singular(word: str) -> str:
@@ -184,13 +184,13 @@ def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     words = _words(question)
 
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
-        named = len(words & _words(tool["name"]))
-        described = len(words & _words(tool.get("description") or ""))
-        required = len(_required_arguments(tool))
-        return -_NAME_WEIGHT * named - described, -named, required, tool["name"]
+        name_matches = len(words & _words(tool["name"]))
+        description_matches = len(words & _words(tool.get("description") or ""))
+        required_count = len(_required_arguments(tool))
+        return -_NAME_WEIGHT * name_matches - description_matches, -name_matches, required_count, tool["name"]
 
-    fitting = [tool for tool in tools if words & _words(tool["name"])]
-    return min(fitting, key=rank, default=None)
+    matching_tools = [tool for tool in tools if words & _words(tool["name"])]
+    return min(matching_tools, key=rank, default=None)
 
 
 def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -198,8 +198,12 @@ def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, An
     type.
     """
     properties = (tool.get("parameters") or {}).get("properties")
-    about = _words(tool["name"])
-    words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]
+    tool_words = _words(tool["name"])
+    words = [
+        word
+        for word in _WORD.findall(question)
+        if word.lower() not in _COMMON_WORDS and _singular(word) not in tool_words
+    ]
     numbers = [*_NUMBER.findall(question)]
     for name in _required_arguments(tool):
         member = properties.get(name) if isinstance(properties, dict) else None
@@ -226,8 +230,8 @@ def _value(member: Mapping[str, Any], words: list[str], numbers: list[str]) -> A
     """
     choices = member.get("enum")
     if isinstance(choices, list) and choices:
-        spoken = frozenset(words)
-        return next((choice for choice in choices if isinstance(choice, str) and choice in spoken), choices[0])
+        question_words = frozenset(words)
+        return next((choice for choice in choices if isinstance(choice, str) and choice in question_words), choices[0])
     kind = member.get("type")
     if kind in ("integer", "number"):
         number = float(numbers.pop(0)) if numbers else 1.0

@@ -57,7 +57,7 @@ _APIS: Final[Mapping[str, Callable[[SchemaCheck], ScriptedApi]]] = {
     "": chat.ChatApi,
 }
 """Provider APIs by a part of the path. The first part that a request's path contains selects the API."""
-_BELOW_RESPONSES: Final = ("/responses/compact", "/responses/input_tokens")
+_RESPONSES_OPERATIONS: Final = ("/responses/compact", "/responses/input_tokens")
 """Paths below `/responses` whose last segment is an operation, not the id of a stored response."""
 
 
@@ -70,13 +70,13 @@ class ScriptedModel:
         """`strict`: whether to reject the requests that the real APIs reject."""
         self._strict = strict
         self._turns = [*turns]
-        self._taken = 0
+        self._taken_total = 0
         self.requests: list[dict[str, Any]] = []
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.answering = 0
         """Number of answers that are being written."""
-        self.about_kept: list[tuple[str, str]] = []
+        self.stored_response_requests: list[tuple[str, str]] = []
         """Method and path of requests for stored responses, which take no turn."""
         self._responses = ResponsesApi(draft_error)
         self._apis = {part: new_api(draft_error) for part, new_api in _APIS.items()}
@@ -90,21 +90,21 @@ class ScriptedModel:
         if request.method == "GET" and "/models/" in path:
             await _json(gemini.model_document(path))(scope, receive, send)
             return
-        if "/responses/" in path and not path.endswith(_BELOW_RESPONSES):
-            self.about_kept.append((request.method, path))
+        if "/responses/" in path and not path.endswith(_RESPONSES_OPERATIONS):
+            self.stored_response_requests.append((request.method, path))
             status, document = self._responses.answer_stored(request.method, path)
             await _json(document, status)(scope, receive, send)
             return
-        decoded = json.loads(body)
-        self.requests.append(decoded)
+        request_body = json.loads(body)
+        self.requests.append(request_body)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        other = next(api for part, api in self._apis.items() if part in path)
+        default_api = next(api for part, api in self._apis.items() if part in path)
         if path.endswith("/responses/compact"):
             api: ScriptedApi = CompactionApi(self._responses.stored_items, draft_error)
         else:
-            api = self._responses if "/responses" in path else other
-        response = self._answer(api, path, decoded, dict(request.headers))
+            api = self._responses if "/responses" in path else default_api
+        response = self._answer(api, path, request_body, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
             return
@@ -120,10 +120,10 @@ class ScriptedModel:
         if refusal is not None:
             status, error = refusal
             return _json(error, status)
-        counted = api.count_tokens(path, request)
-        if counted is not None:
-            return _json(counted)
-        number = self._taken = self._taken + 1
+        count_body = api.count_tokens(path, request)
+        if count_body is not None:
+            return _json(count_body)
+        number = self._taken_total = self._taken_total + 1
         turn = self._turns[number - 1] if number <= len(self._turns) else ScriptedTurn("The script is over.")
         if turn.hangs:
             return None

@@ -21,7 +21,7 @@ MAX_BYTES: Final = 10 << 20
 """Maximum number of bytes of a request; the default of `FAIRLEAD_LLM_REQUEST_BYTES` is the same."""
 MAX_VALUES: Final = 50_000
 """Maximum number of JSON values in a request. Decoding and checking that many blocks the event loop for some 50 ms."""
-_LONGEST_REASON: Final = 300
+_MAX_REASON: Final = 300
 
 
 class _OfferedFunction(msgspec.Struct):
@@ -84,9 +84,9 @@ def _decode(body: bytes) -> dict[str, Any]:
     if excess is not None:
         raise LlmError(400, f"the scripted model does not read a request of {excess}: send fewer", "invalid_request")
     try:
-        decoded: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-        msgspec.convert(decoded, _ChatRequest)
+        request_body: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        msgspec.convert(request_body, _ChatRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error)[:_LONGEST_REASON]
+        reason = str(error)[:_MAX_REASON]
         raise LlmError(400, f"the body is not a request of Chat Completions: {reason}", "invalid_request") from error
-    return decoded
+    return request_body

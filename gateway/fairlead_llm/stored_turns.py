@@ -38,7 +38,7 @@ from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.result_stores.store import ContextUnavailable
 
-MOST_LOOKED_UP: Final = 64
+MAX_LOOKUPS: Final = 64
 """Maximum number of answers in one request whose turns are looked up; of more answers, the last are looked up."""
 NOT_KEPT: Final = "turn_not_kept"
 """Loss code for a turn that cannot be stored. The gateway did not run its own calls in a message that also calls the
@@ -77,11 +77,13 @@ class TurnStore:
         """Whether this gateway has a store for turns."""
         return self._recorder.store is not None
 
-    async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
+    async def keeping(
+        self, identity: Identity, client_format: WireFormat, messages: Sequence[bytes | Raw]
+    ) -> TurnKeeping:
         """Whether a turn that begins with the answer to a request can be found again. `messages`: the client's
-        messages, in its format `front`.
+        messages, in its format `client_format`.
         """
-        store, keeping = self._recorder.store, _keeping_of_client(front, messages)
+        store, keeping = self._recorder.store, _keeping_of_client(client_format, messages)
         if store is None or keeping is TurnKeeping.NONE:
             return TurnKeeping.NONE
         try:
@@ -123,13 +125,13 @@ class TurnStore:
         if the store cannot be reached. In that case, LlmError (503) is raised if a model is to answer (`asks_model`)
         and has not yet answered the last calls, because the model would repeat that turn's calls.
         """
-        answer_ranges = wire.answer_ranges(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
+        answer_ranges = wire.answer_ranges(messages)[-MAX_LOOKUPS:] if self._recorder.store is not None else ()
         if not answer_ranges:
             return messages
         results = await asyncio.gather(
             *(self._find(identity, wire, answer_range.calls) for answer_range in answer_ranges), return_exceptions=True
         )
-        failures = [each for each in results if isinstance(each, BaseException)]
+        failures = [result for result in results if isinstance(result, BaseException)]
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
@@ -165,13 +167,13 @@ class TurnStore:
         return translate_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _keeping_of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
+def _keeping_of_client(client_format: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
     """Whether a client returns call ids, judged by the last calls of its conversation."""
-    for answer_range in reversed(front.answer_ranges(messages)):
+    for answer_range in reversed(client_format.answer_ranges(messages)):
         calls = _keys_of_calls(answer_range)
         if calls:
             return TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE
-    return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
+    return TurnKeeping.SURE if client_format.needs_call_ids else TurnKeeping.LIKELY
 
 
 def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], answer_range: AnswerRange) -> bool:

@@ -18,7 +18,7 @@ from fairlead_mcp.sse import EventParser
 from fairlead_models.provider_requests import ProviderAnswer
 from fairlead_offers.workers.heavy_work import HeavyWork
 
-_EVENTS: Final = (b"data:", b"event:", b":")
+_EVENT_BEGINNINGS: Final = (b"data:", b"event:", b":")
 """Beginnings of server-sent events, with which JSON cannot begin."""
 
 
@@ -35,7 +35,7 @@ async def read_document(answer: ProviderAnswer, loop: ToolLoop, work: HeavyWork)
     body = await answer.read_whole()
     loop.long |= is_long(body)
     return await work.process_document(
-        lambda: document_events(body, answer.content_type, loop.prepared.wire), long=loop.long
+        lambda: document_events(body, answer.content_type, loop.prepared_request.wire), long=loop.long
     )
 
 
@@ -46,7 +46,7 @@ def document_events(body: bytes, content_type: str, wire: WireFormat) -> Sequenc
     excess = explain_excess(body) if is_long(body) else None
     if excess is not None:
         raise BadAnswer(f"the provider's answer holds {excess}")
-    if body.lstrip().startswith(_EVENTS):
+    if body.lstrip().startswith(_EVENT_BEGINNINGS):
         return [event.data for event in EventParser(len(body)).feed(body)]
     if content_type != JSON and not content_type.endswith("+json"):
         raise BadAnswer(

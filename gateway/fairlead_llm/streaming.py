@@ -28,7 +28,7 @@ from fairlead_models.provider_requests import ProviderUnavailable
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_offers.problems import INTERNAL, Problem
 
-KEEP_ALIVE: Final = 10.0
+KEEP_ALIVE_S: Final = 10.0
 """Seconds without output after which an event that clients ignore is sent, so that proxies keep the stream open."""
 MAX_EVENT: Final = 8 << 20
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -50,18 +50,20 @@ class StreamedAnswer(Response):
         self,
         client_request: ModelRequest,
         loop: ToolLoop,
-        received: ReceivedStream,
+        received_stream: ReceivedStream,
         services: ModelServices,
         continuations: Continuations | None = None,
         finished_calls: Sequence[FinishedCall] = (),
     ) -> None:
         """`finished_calls`: tool calls that the client approved and that ran before the first round."""
-        answer = received.answer
-        super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
+        answer = received_stream.answer
+        super().__init__(
+            None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared_request.wire.stream_type
+        )
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
-        self._document_events = received.events
+        self._document_events = received_stream.events
         self._work = services.tools.work
         self._keeper = TurnKeeper(loop, services.turns, client_request.identity)
         self._client_request = client_request
@@ -69,43 +71,43 @@ class StreamedAnswer(Response):
         self._continuations = continuations
         self._results: Sequence[bytes] = ()
         """Results of the last round's calls."""
-        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.client_tools)
+        self._stream = loop.prepared_request.wire.stream(loop.prepared_request.request, loop.client_tools)
         self._early_events = (
-            self._stream.show_results(finished_calls) if finished_calls and loop.prepared.shows_calls else b""
+            self._stream.show_results(finished_calls) if finished_calls and loop.prepared_request.shows_calls else b""
         )
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write the stream to its end. If the client disconnects, cancel the provider's answer and running tools."""
         self._send = send
-        pump = asyncio.ensure_future(self._pump())
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
+        writer = asyncio.ensure_future(self._write_stream())
+        disconnection = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             # a client that does not read blocks the last write and stays connected, so the wait needs a limit
-            limit_s = self._loop.seconds_left() + self._loop.last_words_s
-            await asyncio.wait({pump, disconnected}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            if pump.done():
-                pump.result()
+            limit_s = self._loop.seconds_left() + self._loop.end_of_stream_s
+            await asyncio.wait({writer, disconnection}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if writer.done():
+                writer.result()
         except Exception:
             self._loop.record.end(INTERNAL)
             raise
         finally:
-            disconnected.cancel()
-            pump.cancel()
-            await asyncio.wait({pump, disconnected})
+            disconnection.cancel()
+            writer.cancel()
+            await asyncio.wait({writer, disconnection})
             self._answer.close()
             self._loop.record.end(CLIENT_CLOSED)  # no effect if the record has ended
 
-    async def _pump(self) -> None:
+    async def _write_stream(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         keep_alive = asyncio.ensure_future(self._keep_alive())
         try:
-            end = await self._write_until_end()
+            last_events = await self._write_until_end()
         finally:
             keep_alive.cancel()
         with contextlib.suppress(TimeoutError):  # a client that does not read must not hold resources
-            async with asyncio.timeout(self._loop.last_words_s):
-                await self._write(end)
+            async with asyncio.timeout(self._loop.end_of_stream_s):
+                await self._write(last_events)
                 self._loop.record.end(self._loop.outcome)  # no effect if the record has ended
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -115,8 +117,8 @@ class StreamedAnswer(Response):
             await self._write(self._early_events)
             async with asyncio.timeout(self._loop.seconds_left()):
                 await self._run_rounds()
-            end = self._stream.finish({"fairlead": self._loop.report()})
-            await self._keep(end)
+            last_events = self._stream.finish({"fairlead": self._loop.report()})
+            await self._keep(last_events)
         except TimeoutError:
             return self._end_with_error(self._loop.timeout_error())
         except BadStream as error:
@@ -129,12 +131,12 @@ class StreamedAnswer(Response):
             return self._end_with_error(llm_error(problem))
         except LlmError as error:
             return self._end_with_error(error)
-        return end
+        return last_events
 
     async def _run_rounds(self) -> None:
         """Relay all rounds. Raises BadStream, LlmError, Problem, ProviderUnavailable, TooLarge."""
         loop, stream = self._loop, self._stream
-        prepared = loop.prepared
+        prepared_request = loop.prepared_request
         while True:
             try:
                 await self._relay_round()
@@ -148,15 +150,15 @@ class StreamedAnswer(Response):
                 await self._next_round()
                 continue
             calls, results = await loop.split_calls(stream.message), NO_RESULTS
-            if calls.unwrapped:
-                await self._write(stream.unwrap(calls.unwrapped))
+            if calls.inner_calls:
+                await self._write(stream.unwrap(calls.inner_calls))
             if await self._keeper.may_run_now(calls, stream.request_messages):
-                if prepared.shows_calls:
+                if prepared_request.shows_calls:
                     await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
                 results = await loop.run(calls.gateway_calls)
                 self._results = results.messages
-                if prepared.shows_calls:
-                    await self._write(stream.show_results(results.finished))
+                if prepared_request.shows_calls:
+                    await self._write(stream.show_results(results.finished_calls))
             if calls.client_calls or not results.messages:
                 await self._keeper.keep(calls, stream.request_messages, results.messages, stream.turn_key)
                 return
@@ -172,7 +174,7 @@ class StreamedAnswer(Response):
         if self._answer.status == 401:
             raise refused_key_error()
         if self._answer.status != 200:
-            provider_error = self._loop.prepared.wire.error_in(await self._answer.read_whole())
+            provider_error = self._loop.prepared_request.wire.error_in(await self._answer.read_whole())
             raise BadStream(f"the provider answered {self._answer.status} in a later round", provider_error)
         self._document_events = None
         if not self._answer.streams:
@@ -182,28 +184,32 @@ class StreamedAnswer(Response):
                 self._loop.fail_round(error)
                 raise BadStream(str(error)) from error
 
-    async def _keep(self, end: bytes) -> None:
+    async def _keep(self, last_events: bytes) -> None:
         if self._continuations is None:
             return
         loop, client_request = self._loop, self._client_request
-        finished = FinishedResponse(
+        finished_response = FinishedResponse(
             client_request.identity,
             client_request.caller_key,
-            client_request.read,
-            loop.prepared,
+            client_request.wire_request,
+            loop.prepared_request,
             self._stream,
-            end,
+            last_events,
             self._results,
         )
-        await self._continuations.keep(finished)
+        await self._continuations.keep(finished_response)
 
     async def _relay_round(self) -> None:
         """Relay one answer of the model to its end. Raises BadStream, ProviderUnavailable, TooLarge."""
-        ids = None if self._loop.client_tools is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
+        ids = (
+            None
+            if self._loop.client_tools is None
+            else ProviderCallIds(keepable=self._loop.prepared_request.keeps_turns)
+        )
         if self._document_events is not None:
             await self._relay(*self._translate(self._document_events, ids))
         else:
-            parser, size = self._loop.prepared.wire.event_parser(MAX_EVENT), 0
+            parser, size = self._loop.prepared_request.wire.event_parser(MAX_EVENT), 0
             async for piece in self._answer.pieces():
                 size += len(piece)
                 self._loop.long |= size > LONG_BYTES
@@ -244,9 +250,9 @@ class StreamedAnswer(Response):
     async def _keep_alive(self) -> None:
         while True:
             silence_s = time.monotonic() - self._written_at
-            if silence_s >= KEEP_ALIVE:
+            if silence_s >= KEEP_ALIVE_S:
                 await self._write(self._stream.keep_alive())
-            await asyncio.sleep(KEEP_ALIVE - silence_s if silence_s < KEEP_ALIVE else KEEP_ALIVE)
+            await asyncio.sleep(KEEP_ALIVE_S - silence_s if silence_s < KEEP_ALIVE_S else KEEP_ALIVE_S)
 
     def _end_with_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """Close the provider's answer, record the error, and return the error event that ends the stream."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fairlead_gateway.conversation.choose import Chooser
 
 AUTO: Final = "auto"
-MOST_TEXT: Final = 16 << 10
+MAX_TEXT: Final = 16 << 10
 """Maximum number of characters of a turn that the rules read. Of a longer turn, they read the end."""
-MOST_TURNS: Final = 4096
+MAX_TURNS: Final = 4096
 """Maximum number of remembered turns; the least recently used turn is forgotten first."""
 _SECONDS_BETWEEN_TURNS: Final = 1e6
 """Assumed seconds between two turns, so long that no rule about time applies."""
@@ -58,30 +58,32 @@ class TierChanges:
         if not choice.changed_in:
             return False
         key = principal, choice.changed_in, choice.name
-        new = key not in self._counted_turns
+        is_new_turn = key not in self._counted_turns
         self._counted_turns[key] = None
         self._counted_turns.move_to_end(key)
-        if len(self._counted_turns) > MOST_TURNS:
+        if len(self._counted_turns) > MAX_TURNS:
             self._counted_turns.popitem(last=False)
-        return new
+        return is_new_turn
 
 
 def choose_tier(
-    tools: ToolServices, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
+    tools: ToolServices, catalog: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
 ) -> ChosenTier | None:
     """The tier of a conversation; None if there are no tiers to choose from. Call it in the worker thread, because the
     first choice compiles the rules.
     """
-    chooser = tools.choosers.of(seen.snapshot.rules)
-    if chooser is None or not seen.tiers:
+    chooser = tools.choosers.of(catalog.snapshot.rules)
+    if chooser is None or not catalog.tiers:
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
-    now = limit_tier(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
+    new_choice = limit_tier(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), catalog)
     adds_turn = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
-    before = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), seen) if adds_turn else now
-    if now.tier == before.tier:
-        return ChosenTier(now.tier, now.rule)
-    return ChosenTier(now.tier, now.rule, ConversationDigest(wire).digest_up_to(messages, len(messages)).digest())
+    previous_choice = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), catalog) if adds_turn else new_choice
+    if new_choice.tier == previous_choice.tier:
+        return ChosenTier(new_choice.tier, new_choice.rule)
+    return ChosenTier(
+        new_choice.tier, new_choice.rule, ConversationDigest(wire).digest_up_to(messages, len(messages)).digest()
+    )
 
 
 def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], count: int) -> list[str]:
@@ -101,7 +103,7 @@ def _replay(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
     state = ConversationState()
     choice, _ = chooser.choose(Turn(), state, 0.0)
     for index, text in enumerate(texts):
-        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + index)
+        turn = Turn(text=text[-MAX_TEXT:], number=turns - len(texts) + index)
         choice, state = chooser.choose(turn, state, index * _SECONDS_BETWEEN_TURNS)
     return choice
 
@@ -111,14 +113,14 @@ class ConversationDigest:
 
     def __init__(self, wire: WireFormat) -> None:
         self._wire = wire
-        self._read = 0
+        self._read_count = 0
         self._digest = hashlib.blake2b(digest_size=24)
 
     def digest_up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
         """The digest of the messages before `end`, which must not decrease from call to call."""
-        for message in messages[self._read : end]:
+        for message in messages[self._read_count : end]:
             role, text = self._wire.role_and_text(message)
             if role not in _IGNORED_ROLES and text:
                 self._digest.update(json.dumps([role, text]).encode())
-        self._read = max(self._read, end)
+        self._read_count = max(self._read_count, end)
         return self._digest.copy()

@@ -46,12 +46,12 @@ class TurnKeeper:
             placeholders += _placeholders(loop, calls.dropped_calls, _NOT_RUN)
             if await self._keep(calls.client_calls, message, placeholders):
                 return True
-        loop.prepared.losses.add(NOT_KEPT)
+        loop.prepared_request.losses.add(NOT_KEPT)
         return False
 
     async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
         """Whether losing the turn would do no harm, because its calls may be repeated."""
-        keeping = self._loop.prepared.keeping
+        keeping = self._loop.prepared_request.keeping
         return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
 
     async def keep(
@@ -65,18 +65,18 @@ class TurnKeeper:
         keys = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
         if not keys or not (results or loop.earlier_messages):
             return
-        if calls.client_calls and not loop.prepared.keeps_turns:
-            loop.prepared.losses.add(NOT_KEPT)
+        if calls.client_calls and not loop.prepared_request.keeps_turns:
+            loop.prepared_request.losses.add(NOT_KEPT)
             return
         if not results:  # providers refuse calls without results
             results = _placeholders(loop, calls.gateway_calls, _NOT_RUN)
         results = [*results, *_placeholders(loop, calls.dropped_calls, _NOT_RUN)]
         if not await self._keep(keys, message, results) and self._turns.enabled:
-            loop.prepared.losses.add(NOT_KEPT)
+            loop.prepared_request.losses.add(NOT_KEPT)
 
     async def _keep(self, keys: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
-        prepared = self._loop.prepared
-        turn = StoredTurn(prepared.wire.name, [*self._loop.earlier_messages, *message], [*results])
+        prepared_request = self._loop.prepared_request
+        turn = StoredTurn(prepared_request.wire.name, [*self._loop.earlier_messages, *message], [*results])
         return await self._turns.keep(self._identity, keys, turn)
 
 
@@ -85,5 +85,5 @@ def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list
     if not calls:
         return []
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
-    written = message_format(loop.prepared.wire.name).write_results([*calls], [result for _ in calls])
-    return [encode(each) for each in written.messages]
+    result_messages = message_format(loop.prepared_request.wire.name).write_results([*calls], [result for _ in calls])
+    return [encode(message) for message in result_messages.messages]

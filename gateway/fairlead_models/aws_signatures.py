@@ -53,7 +53,7 @@ class RequestSigner:
         if self._credentials is None:
             self._credentials = auth.AwsCredentialsProvider.new_default_chain()
         address = URL(url, encoded=True)
-        unsigned = http.HttpRequest(
+        request = http.HttpRequest(
             method,
             address.raw_path_qs,
             http.HttpHeaders([("host", address.host_port_subcomponent or "")]),
@@ -63,7 +63,7 @@ class RequestSigner:
             credentials_provider=self._credentials, region=scope.region, service=scope.service
         )
         try:
-            signed = await asyncio.wrap_future(auth.aws_sign_request(unsigned, config))
+            signed_request = await asyncio.wrap_future(auth.aws_sign_request(request, config))
         except exceptions.AwsCrtError as error:
             raise SigningFailed(_NO_CREDENTIALS) from error
-        return {name.lower(): value for name, value in signed.headers if name.lower() != "host"}
+        return {name.lower(): value for name, value in signed_request.headers if name.lower() != "host"}

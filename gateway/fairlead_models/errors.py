@@ -24,15 +24,15 @@ def llm_error(problem: Problem) -> LlmError:
     return LlmError(document.status, document.detail, document.code, headers=headers)
 
 
-def budget_error(refused: LimitRefusal) -> LlmError:
+def budget_error(reached_quota: LimitRefusal) -> LlmError:
     """Error 429 for an agent that has used up its tokens of the day. The error tells SDKs not to retry, because they
     would wait until midnight.
     """
-    after = ceil(refused.retry_after or 0)
-    return LlmError(429, refused.message, RATE_LIMITED, headers={"retry-after": str(after), **NO_RETRY})
+    retry_after_s = ceil(reached_quota.retry_after or 0)
+    return LlmError(429, reached_quota.message, RATE_LIMITED, headers={"retry-after": str(retry_after_s), **NO_RETRY})
 
 
-def closed_error(closed: ModelClosed, extra_headers: Mapping[str, str]) -> LlmError:
+def closed_error(closed_model: ModelClosed, extra_headers: Mapping[str, str]) -> LlmError:
     """Error for a model whose circuit breaker is open or which requested a pause, with additional headers."""
-    headers = {"retry-after": str(max(ceil(closed.retry_after), 1)), **extra_headers}
-    return LlmError(closed.status, str(closed), "provider_unavailable", headers=headers)
+    headers = {"retry-after": str(max(ceil(closed_model.retry_after), 1)), **extra_headers}
+    return LlmError(closed_model.status, str(closed_model), "provider_unavailable", headers=headers)

@@ -20,15 +20,15 @@ from fairlead_models.providers import ModelTarget
 
 MAX_MODELS: Final = 200
 """Maximum number of models whose failures are stored."""
-MAX_PAUSE: Final = 300.0
+MAX_PAUSE_S: Final = 300.0
 """Maximum number of seconds of a `retry-after`. Longer times are reduced to this maximum."""
-_TIMED_OUT: Final = 408
-_TOO_MANY: Final = 429
-_SUCCESS: Final = 200
+_REQUEST_TIMEOUT: Final = 408
+_TOO_MANY_REQUESTS: Final = 429
+_OK: Final = 200
 
 
 class ModelClosed(Exception):
-    """Error for a model that gets no requests at present. `status`: 429 if the model requested a pause by
+    """Error for a model that currently gets no requests. `status`: 429 if the model requested a pause by
     `retry-after`, else 503. `retry_after`: seconds until the model may get requests again.
     """
 
@@ -68,12 +68,12 @@ class ModelAttempt:
         `record_failure`.
         """
         breakers = self._breakers
-        if status >= 500 or status == _TIMED_OUT:
+        if status >= 500 or status == _REQUEST_TIMEOUT:
             self.record_failure(_FailureStatus(f"the provider answered with status {status}"))
             return
-        if status == _TOO_MANY and retry_after:
-            breakers.pause(self._target, min(retry_after, MAX_PAUSE))
-        if self._trial or status != _SUCCESS:
+        if status == _TOO_MANY_REQUESTS and retry_after:
+            breakers.pause(self._target, min(retry_after, MAX_PAUSE_S))
+        if self._trial or status != _OK:
             self.record_success()
 
     def record_success(self) -> None:
@@ -110,15 +110,17 @@ class ModelBreakers:
         self._guarded_models: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
-        """Begin a request to a model. Raises ModelClosed if the model gets no requests at present."""
-        guarded = self._guarded_models.get(target)
-        if guarded is None:
+        """Begin a request to a model. Raises ModelClosed if the model currently gets no requests."""
+        guarded_model = self._guarded_models.get(target)
+        if guarded_model is None:
             return ModelAttempt(self, target, trial=False)
-        now, breaker, name = self._clock(), guarded.breaker, f"{target.provider}/{target.model[:128]}"
-        if now < guarded.paused_until:
-            seconds = guarded.paused_until - now
+        now, breaker, name = self._clock(), guarded_model.breaker, f"{target.provider}/{target.model[:128]}"
+        if now < guarded_model.paused_until:
+            seconds = guarded_model.paused_until - now
             raise ModelClosed(
-                f"the model {name} requested a pause, which ends in {seconds:.0f} s (retry-after)", _TOO_MANY, seconds
+                f"the model {name} requested a pause, which ends in {seconds:.0f} s (retry-after)",
+                _TOO_MANY_REQUESTS,
+                seconds,
             )
         trial = not breaker.closed
         if trial and not breaker.try_now(now):
@@ -130,14 +132,14 @@ class ModelBreakers:
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
         """Models that have failed, with the state and the number of openings of each breaker."""
         now = self._clock()
-        for target, guarded in [*self._guarded_models.items()]:
-            yield target, guarded.state(now), guarded.breaker.opened_total
+        for target, guarded_model in [*self._guarded_models.items()]:
+            yield target, guarded_model.state(now), guarded_model.breaker.opened_total
 
     def record_success(self, target: ModelTarget) -> None:
         """Count a success of a model, which closes its breaker."""
-        guarded = self._guarded_models.get(target)
-        if guarded is not None and guarded.breaker.has_failures:
-            guarded.breaker.record_success()
+        guarded_model = self._guarded_models.get(target)
+        if guarded_model is not None and guarded_model.breaker.has_failures:
+            guarded_model.breaker.record_success()
 
     def record_failure(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
         """Count a failure of a model."""
@@ -145,22 +147,22 @@ class ModelBreakers:
 
     def end_trial(self, target: ModelTarget) -> None:
         """End the trial of a model without an outcome."""
-        guarded = self._guarded_models.get(target)
-        if guarded is not None:
-            guarded.breaker.give_up()
+        guarded_model = self._guarded_models.get(target)
+        if guarded_model is not None:
+            guarded_model.breaker.give_up()
 
     def pause(self, target: ModelTarget, seconds: float) -> None:
         """Send no requests to a model for a number of seconds."""
         self._guarded_model(target).paused_until = self._clock() + seconds
 
     def _guarded_model(self, target: ModelTarget) -> GuardedModel:
-        guarded = self._guarded_models.get(target)
-        if guarded is None:
-            guarded = self._guarded_models[target] = GuardedModel(self._random)
+        guarded_model = self._guarded_models.get(target)
+        if guarded_model is None:
+            guarded_model = self._guarded_models[target] = GuardedModel(self._random)
             if len(self._guarded_models) > MAX_MODELS:
                 now = self._clock()
                 oldest_closed = next(
-                    (key for key, each in self._guarded_models.items() if each.state(now) == CLOSED), target
+                    (key for key, model in self._guarded_models.items() if model.state(now) == CLOSED), target
                 )
                 self._guarded_models.pop(oldest_closed if oldest_closed != target else next(iter(self._guarded_models)))
-        return guarded
+        return guarded_model

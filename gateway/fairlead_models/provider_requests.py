@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-PIECE: Final = 2 << 10
+MAX_PIECE: Final = 2 << 10
 """Maximum number of bytes of one read."""
 READ_BUFFER: Final = 512
 """Number of buffered bytes of an answer below which aiohttp resumes reading. aiohttp pauses above twice this number."""
@@ -68,7 +68,7 @@ _CONNECT_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Advice for a provider to which no connection can be opened, by the reason of `connect_error`."""
-HIDDEN: Final = b"[key]"
+KEY_PLACEHOLDER: Final = b"[key]"
 """Replacement for the API key in a provider's error response."""
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
 
@@ -111,7 +111,7 @@ class PieceConnector(aiohttp.TCPConnector):
     def __init__(self, *, keepalive_timeout: float) -> None:
         """`keepalive_timeout`: seconds that an idle connection stays open."""
         super().__init__(limit=0, keepalive_timeout=keepalive_timeout)
-        self._pieces = bytearray(PIECE)
+        self._pieces = bytearray(MAX_PIECE)
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
         connection = await super().connect(req, traces, timeout)
@@ -171,9 +171,9 @@ class _SilenceTimer:
         self._timer.cancel()
 
     def _check(self) -> None:
-        left = self._since + self._seconds - self._loop.time() if self._waiting else self._seconds
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._check)
+        remaining_s = self._since + self._seconds - self._loop.time() if self._waiting else self._seconds
+        if remaining_s > 0:
+            self._timer = self._loop.call_later(remaining_s, self._check)
         else:
             self._content.set_exception(TimeoutError())
 
@@ -203,12 +203,12 @@ class _BeginLimit:
             async with self._timeout:
                 yield
         except TimeoutError as error:
-            raise ProviderUnavailable(self._silence()) from error
+            raise ProviderUnavailable(self._timeout_message()) from error
         finally:
             self._ended = True
             _BEGIN_LIMIT.reset(token)
 
-    def _silence(self) -> str:
+    def _timeout_message(self) -> str:
         if self._connected:
             return f"the provider did not answer in time: no byte for {self._idle_seconds:g} s (idleSeconds)"
         return f"the provider did not accept a connection in {self._connect_seconds:g} s (connectSeconds)"
@@ -238,18 +238,18 @@ class ProviderAnswer:
     def __init__(
         self,
         answer: aiohttp.ClientResponse,
-        forwarded: Sequence[str],
+        forwarded_headers: Sequence[str],
         idle_seconds: float,
         key: str = "",
         stream_type: str = EVENT_STREAM,
     ) -> None:
-        """`forwarded`: `ProviderRequest.answer_headers`. Values that contain the `key`, or that are not printable
-        ASCII, are not forwarded. `stream_type`: media type of the provider's streams.
+        """`forwarded_headers`: `ProviderRequest.answer_headers`. Values that contain the `key`, or that are not
+        printable ASCII, are not forwarded. `stream_type`: media type of the provider's streams.
         """
         self._answer = answer
         self._key = key
         self._idle_seconds = idle_seconds
-        self._whole: bytes | None = None
+        self._body: bytes | None = None
         self.status = answer.status
         self.retry_after = retry_after_seconds(answer.headers)
         self.content_type = answer.content_type
@@ -259,15 +259,15 @@ class ProviderAnswer:
         self.headers: Mapping[str, str] = {
             name.lower(): value
             for name, value in answer.headers.items()
-            if _matches(name.lower(), forwarded) and _is_plain(value) and not (key and key in value)
+            if _matches(name.lower(), forwarded_headers) and _is_plain(value) and not (key and key in value)
         }
 
     async def read_whole(self) -> bytes:
         """Read the whole body; later calls return the same bytes. In the body of an error response, the API key is
         replaced; a body longer than MAX_REFUSAL is returned as empty. Raises ProviderUnavailable.
         """
-        if self._whole is not None:
-            return self._whole
+        if self._body is not None:
+            return self._body
         received = bytearray()
         async for piece in self.pieces():
             received += piece
@@ -278,25 +278,25 @@ class ProviderAnswer:
             if len(received) > MAX_ANSWER:
                 raise ProviderUnavailable(f"the provider's answer has more than {MAX_ANSWER} bytes")
         if self._key and self.status != _OK:
-            received = received.replace(self._key.encode(), HIDDEN)
-        self._whole = bytes(received)
-        return self._whole
+            received = received.replace(self._key.encode(), KEY_PLACEHOLDER)
+        self._body = bytes(received)
+        return self._body
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body in pieces, as it arrives. Raises ProviderUnavailable if the body ends early."""
-        silence = _SilenceTimer(self._answer.content, self._idle_seconds)
+        silence_timer = _SilenceTimer(self._answer.content, self._idle_seconds)
         try:
             async for piece in self._answer.content.iter_any():
-                silence.set_waiting(waiting=False)
+                silence_timer.set_waiting(waiting=False)
                 yield piece
-                silence.set_waiting(waiting=True)
+                silence_timer.set_waiting(waiting=True)
         except TimeoutError as error:
             silence_text = f"no byte for {self._idle_seconds:g} s (idleSeconds)"
             raise ProviderUnavailable(f"the provider stopped sending during its answer: {silence_text}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ProviderUnavailable(f"the provider's answer ended early: {type(error).__name__}") from error
         finally:
-            silence.cancel()
+            silence_timer.cancel()
 
     def close(self) -> None:
         """Close the connection, unless the body was read to its end."""
@@ -325,8 +325,8 @@ class ProviderClient:
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         async with _limit_time_to_answer(provider):
             if region and not key:
-                signing = SigningScope(region, api.signing_service)
-                headers |= await self._signer.sign(signing, request.method, str(url), request.body)
+                signing_scope = SigningScope(region, api.signing_service)
+                headers |= await self._signer.sign(signing_scope, request.method, str(url), request.body)
             answer = await self._open_session().request(
                 request.method,
                 url,
@@ -445,8 +445,8 @@ async def _limit_time_to_answer(provider: Provider) -> AsyncIterator[None]:
 
 def _connect_failure(error: aiohttp.ClientConnectorError, *, tls: bool) -> str:
     """Why a provider cannot be reached, and what to do. The text contains no address, because clients get it."""
-    unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
-    failure = connect_error(error.os_error, "the provider", tls=tls, from_resolver=unresolved)
+    is_unresolved = isinstance(error, aiohttp.ClientConnectorDNSError)
+    failure = connect_error(error.os_error, "the provider", tls=tls, from_resolver=is_unresolved)
     advice = _CONNECT_ADVICE.get(failure.reason, "")
     return f"{failure}: {advice}" if advice else str(failure)
 
@@ -455,13 +455,13 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """Seconds in `retry-after-ms` or `Retry-After` (RFC 9110 section 10.2.3: seconds, or a date); None if neither is
     valid.
     """
-    millis, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    millis, retry_after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     if millis.isdecimal() and len(millis) <= MAX_RETRY_AFTER_DIGITS:
         return int(millis) / 1000
-    if after.isdecimal() and len(after) <= MAX_RETRY_AFTER_DIGITS:
-        return float(after)
+    if retry_after.isdecimal() and len(retry_after) <= MAX_RETRY_AFTER_DIGITS:
+        return float(retry_after)
     try:
-        return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
+        return max((parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds(), 0.0)
     except (
         TypeError,
         ValueError,
@@ -474,5 +474,5 @@ def _is_plain(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def _matches(name: str, forwarded: Sequence[str]) -> bool:
-    return any(name.startswith(each) if each.endswith("-") else name == each for each in forwarded)
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(name.startswith(pattern) if pattern.endswith("-") else name == pattern for pattern in patterns)

@@ -125,8 +125,8 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         """AWS region for which requests without a key are signed; empty if they are not signed."""
         if not APIS[self.kind].signing_service:
             return ""
-        named = _AWS_HOST.search(urlsplit(self.base_url).hostname or "")
-        return self.region or (named["region"] if named is not None else "")
+        host_match = _AWS_HOST.search(urlsplit(self.base_url).hostname or "")
+        return self.region or (host_match["region"] if host_match is not None else "")
 
     @property
     def speaks_responses(self) -> bool:
@@ -185,8 +185,10 @@ class Providers:
         for name, engine in self.cascaded.items():
             self._check_cascaded(name, engine)
         for name, provider in providers.items():
-            slow = provider.slow_turns
-            if slow is not None and (provider.kind not in _KINDS_WITH_SPEECH or slow.engine not in self.cascaded):
+            slow_turns = provider.slow_turns
+            if slow_turns is not None and (
+                provider.kind not in _KINDS_WITH_SPEECH or slow_turns.engine not in self.cascaded
+            ):
                 raise InvalidProvider(
                     f"providers: {name}: slowTurns is allowed only for the kinds {', '.join(_KINDS_WITH_SPEECH)}, and "
                     "its engine must be a provider of the kind cascaded"
@@ -215,14 +217,16 @@ class Providers:
                 f"no provider serves a model {model_name[:128]!r}: its name has more than {MAX_NAME} characters"
             )
         if not model_name.startswith(ROUTE_PREFIX):
-            usable = self._without_engines(model_name, [self.target(model_name)], spoken)
-            return ModelRoute((model_name,), reserved_output_tokens=0), self._with_key(usable, keyed)
+            usable_targets = self._without_engines(model_name, [self.target(model_name)], spoken)
+            return ModelRoute((model_name,), reserved_output_tokens=0), self._with_key(usable_targets, keyed)
         route = self.routes.get(model_name.removeprefix(ROUTE_PREFIX))
         if route is None:
             route_names = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
             raise UnknownModel(f"the route {model_name[:128]!r} does not exist; routes: {route_names}")
-        usable = self._without_engines(model_name, [self.target(model_of(choice)) for choice in route.models], spoken)
-        return route, self._with_key(usable, keyed)
+        usable_targets = self._without_engines(
+            model_name, [self.target(model_of(choice)) for choice in route.models], spoken
+        )
+        return route, self._with_key(usable_targets, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
         """Check that a provider accepts a request with the caller's own key (`keyed`), or without such a key. Raises
@@ -232,12 +236,12 @@ class Providers:
 
     def _without_engines(self, model_name: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
         """Targets without cascaded engines, unless `spoken` is true. Raises UnknownModel if no target remains."""
-        usable = [target for target in targets if spoken or target.provider not in self.cascaded]
-        if not usable:
+        usable_targets = [target for target in targets if spoken or target.provider not in self.cascaded]
+        if not usable_targets:
             raise UnknownModel(
                 f"{model_name[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime"
             )
-        return usable
+        return usable_targets
 
     def _check_cascaded(self, name: str, engine: CascadedProvider) -> None:
         """Check the configuration of a cascaded engine. Raises InvalidProvider."""
@@ -255,16 +259,16 @@ class Providers:
         """Targets whose providers accept a request with the caller's own key (`keyed`), or without such a key. Raises
         ProviderKeyRefused if no provider does.
         """
-        unfit = "Refuse" if keyed else "Require"
-        usable = [target for target in targets if self._caller_key(target.provider) != unfit]
-        if usable:
-            return usable
+        refusing_setting = "Refuse" if keyed else "Require"
+        usable_targets = [target for target in targets if self._caller_key(target.provider) != refusing_setting]
+        if usable_targets:
+            return usable_targets
         name = targets[0].provider
         if keyed:
-            why = f"the provider {name} does not accept keys of callers (its setting callerKey is Refuse)"
-            raise ProviderKeyRefused(403, f"{why}: remove x-fairlead-provider-key")
-        why = f"the provider {name} requires a key of the caller (its setting callerKey is Require)"
-        raise ProviderKeyRefused(401, f"{why}: send it in x-fairlead-provider-key")
+            reason = f"the provider {name} does not accept keys of callers (its setting callerKey is Refuse)"
+            raise ProviderKeyRefused(403, f"{reason}: remove x-fairlead-provider-key")
+        reason = f"the provider {name} requires a key of the caller (its setting callerKey is Require)"
+        raise ProviderKeyRefused(401, f"{reason}: send it in x-fairlead-provider-key")
 
     def kind_of(self, target: ModelTarget) -> str:
         """Kind of a model's provider, or `cascaded`."""
@@ -298,9 +302,9 @@ class Providers:
             model_name.split("/")
         ):  # Gemini's URLs contain the name, where dots would change the path
             raise UnknownModel(f"{model_name[:128]!r} is not a valid model name: no part of it may be `.` or `..`")
-        first, slash, rest = model_name.partition("/")
-        if slash and rest and (first in self.by_name or first in self.cascaded):
-            return ModelTarget(first, rest)
+        provider_name, _, provider_model = model_name.partition("/")
+        if provider_model and (provider_name in self.by_name or provider_name in self.cascaded):
+            return ModelTarget(provider_name, provider_model)
         for name, models in self._models():
             if any(fnmatchcase(model_name, pattern) for pattern in models):
                 return ModelTarget(name, model_name)
@@ -317,10 +321,10 @@ def read_providers(
     """Read providers from decoded configuration, and append the providers in `added`. Raises InvalidProvider."""
     try:
         entries = convert_entries(document, dict[str, Any])
-        engines = {name: each for name, each in entries.items() if each.get("kind") == CASCADED}
-        cascaded = convert_entries(engines, CascadedProvider)
-        others = {name: each for name, each in entries.items() if name not in engines}
-        providers = convert_entries(others, Provider)
+        engine_entries = {name: entry for name, entry in entries.items() if entry.get("kind") == CASCADED}
+        cascaded = convert_entries(engine_entries, CascadedProvider)
+        provider_entries = {name: entry for name, entry in entries.items() if name not in engine_entries}
+        providers = convert_entries(provider_entries, Provider)
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():

@@ -29,7 +29,7 @@ from fairlead_models.providers import ModelTarget
 
 MAX_TOKENS: Final = 10**12
 """Maximum number of tokens in a provider's usage. Larger numbers are reduced to this maximum."""
-BLOB_BYTES: Final = 4096
+MIN_BLOB_BYTES: Final = 4096
 """Length in bytes from which a JSON string without spaces counts as a file in base64."""
 BLOB_TOKENS: Final = 1000
 """Estimated tokens of a file of any size."""
@@ -81,9 +81,9 @@ def token_usage(usage: _Usage) -> TokenUsage:
     others include it in the input.
     """
     if "inputTokens" in usage or "outputTokens" in usage:
-        read, written = _count_of(usage, "cacheReadInputTokens"), _count_of(usage, "cacheWriteInputTokens")
-        total = _count_of(usage, "inputTokens") + read + written
-        return TokenUsage(total, _count_of(usage, "outputTokens"), read, written)
+        cache_read, cache_written = _count_of(usage, "cacheReadInputTokens"), _count_of(usage, "cacheWriteInputTokens")
+        total = _count_of(usage, "inputTokens") + cache_read + cache_written
+        return TokenUsage(total, _count_of(usage, "outputTokens"), cache_read, cache_written)
     if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
         return TokenUsage(
             _count_of(usage, "promptTokenCount") + _count_of(usage, "toolUsePromptTokenCount"),
@@ -95,19 +95,25 @@ def token_usage(usage: _Usage) -> TokenUsage:
     if "prompt_tokens" in usage or "completion_tokens" in usage:
         cached = _detail(usage, "prompt_tokens_details") or _count_of(usage, "prompt_cache_hit_tokens")
         return TokenUsage(_count_of(usage, "prompt_tokens"), _count_of(usage, "completion_tokens"), cached)
-    read, written = _count_of(usage, "cache_read_input_tokens"), _count_of(usage, "cache_creation_input_tokens")
-    cached = read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
+    cache_read, cache_written = (
+        _count_of(usage, "cache_read_input_tokens"),
+        _count_of(usage, "cache_creation_input_tokens"),
+    )
+    cached = cache_read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
     return TokenUsage(
-        _count_of(usage, "input_tokens") + read + written, _count_of(usage, "output_tokens"), cached, written
+        _count_of(usage, "input_tokens") + cache_read + cache_written,
+        _count_of(usage, "output_tokens"),
+        cached,
+        cache_written,
     )
 
 
 def estimate_tokens(body: bytes) -> int:
     """Estimate the tokens of a request: one per four bytes, and BLOB_TOKENS for each base64 file."""
     texts = body.split(b'"')
-    if max(map(len, texts)) < BLOB_BYTES:
+    if max(map(len, texts)) < MIN_BLOB_BYTES:
         return (len(body) + 3) // 4
-    blobs = [text for text in texts if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
+    blobs = [text for text in texts if len(text) >= MIN_BLOB_BYTES and b" " not in text and text.isascii()]
     return (len(body) - sum(map(len, blobs)) + 3) // 4 + BLOB_TOKENS * len(blobs)
 
 
@@ -292,7 +298,7 @@ class RequestRecord:
         """Origin of the request. If the request has a span, the trace headers of the origin make tool calls children of
         that span.
         """
-        self._began = records.clock()
+        self._begin_time = records.clock()
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
         self._open_round: bytes | int | None = None
@@ -303,8 +309,8 @@ class RequestRecord:
         """Estimated tokens of the current round's answer."""
         self._stated_usage = TokenUsage()
         """Usage that the provider has stated, as the sum of all rounds."""
-        self._first_token_seen = False
-        self._ended = False
+        self._first_token_recorded = False
+        self._has_ended = False
         self.used = TokenUsage()
         """Usage of all rounds so far, estimated for rounds without a stated usage."""
         self.rounds = 0
@@ -358,9 +364,9 @@ class RequestRecord:
 
     def record_first_token(self) -> None:
         """Record that the first part of a streamed answer is sent to the client. Later calls are ignored."""
-        if not self._first_token_seen and self._target is not None:
-            self._first_token_seen = True
-            seconds = self._records.clock() - self._began
+        if not self._first_token_recorded and self._target is not None:
+            self._first_token_recorded = True
+            seconds = self._records.clock() - self._begin_time
             self._records.metrics.count_first_token(self._target, seconds, self._span_ids)
 
     def finish_round(self, usage: Mapping[str, Any]) -> None:
@@ -388,11 +394,11 @@ class RequestRecord:
         """Record the end of the request. Later calls are ignored. `outcome`: a constant of this module, the code of an
         error, or the status of a provider's refusal.
         """
-        if self._ended:
+        if self._has_ended:
             return
-        self._ended = True
+        self._has_ended = True
         self._count(TokenUsage())
-        records, seconds = self._records, self._records.clock() - self._began
+        records, seconds = self._records, self._records.clock() - self._begin_time
         records.metrics.in_flight -= 1
         if self._span is not None:
             self._span.end("" if outcome in _SUCCESSFUL else outcome)

@@ -32,13 +32,13 @@ WISHES: Final = {
 """Headers or query parameters that choose the tools of a session, each with the equivalent member of `fairlead` in a
 request to a model.
 """
-_LISTS: Final = frozenset({"servers", "tags"})
-_PROTOCOLS: Final = b"sec-websocket-protocol"
-_KEY_PROTOCOL: Final = "openai-insecure-api-key."
+_LIST_OPTIONS: Final = frozenset({"servers", "tags"})
+_PROTOCOL_HEADER: Final = b"sec-websocket-protocol"
+_KEY_PREFIX: Final = "openai-insecure-api-key."
 """Prefix of the WebSocket subprotocol that contains an API key. Browsers send keys like this, because they cannot set
 the headers of a WebSocket.
 """
-_RETRY: Final = {"retry-after": "5"}
+_RETRY_HEADERS: Final = {"retry-after": "5"}
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
@@ -66,11 +66,11 @@ class _Credentials:
         """Remove the credential from the scope, and return it as a value of the header `Authorization`. Raises
         Problem.
         """
-        offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
-        keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
-        scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
+        protocols = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOL_HEADER)
+        keys = [protocol.strip() for protocol in protocols.split(",") if protocol.strip().startswith(_KEY_PREFIX)]
+        scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOL_HEADER]
         if keys:
-            key = keys[0].removeprefix(_KEY_PROTOCOL).encode("latin-1")
+            key = keys[0].removeprefix(_KEY_PREFIX).encode("latin-1")
             scope["headers"].append((b"authorization", b"Bearer " + key))
         return take_credential(scope)
 
@@ -88,11 +88,11 @@ async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str,
     problem = await guard.check(scope, _Credentials())
     if problem is not None:
         raise llm_error(problem)
-    raw = {name: value for name, value in scope["headers"] if name != b"authorization"}
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw.items()}
+    raw_headers = {name: value for name, value in scope["headers"] if name != b"authorization"}
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw_headers.items()}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
     wishes = _read_wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
-    origin = Origin(scope["client"][0], raw, scope[IDENTITY])
+    origin = Origin(scope["client"][0], raw_headers, scope[IDENTITY])
     return SessionRequest(origin, headers, query, wishes, scope.get(PROVIDER_KEY, ""))
 
 
@@ -102,8 +102,8 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
     for name, value in values.items():
         member = WISHES[name]
         if value.strip():
-            words = [word.strip() for word in value.split(",") if word.strip()]
-            wishes[member] = words if member in _LISTS else value.strip()
+            entries = [word.strip() for word in value.split(",") if word.strip()]
+            wishes[member] = entries if member in _LIST_OPTIONS else value.strip()
     try:
         if "maxTools" in wishes:
             wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
@@ -118,7 +118,7 @@ class SessionSlots:
     def __init__(self, limit: int, limit_per_agent: int = 0, counts: ShareCounts | None = None) -> None:
         """`limit_per_agent`: 0 for a quarter of `limit`. `counts`: counts the refused requests."""
         self._open = Shares("speech_sessions", limit, limit_per_agent, counts)
-        self._waiting = Shares("speech_setups", limit, limit_per_agent, counts)
+        self._setups = Shares("speech_setups", limit, limit_per_agent, counts)
 
     @property
     def open(self) -> int:
@@ -127,7 +127,7 @@ class SessionSlots:
 
     def slot(self, agent: str) -> SessionSlot:
         """Make the slot for a session of an agent. The slot does not count until it is taken."""
-        return SessionSlot(self._open, self._waiting, agent)
+        return SessionSlot(self._open, self._setups, agent)
 
 
 class SessionSlot:
@@ -135,9 +135,9 @@ class SessionSlot:
     the slot was refused.
     """
 
-    def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
+    def __init__(self, open_: Shares, setups: Shares, agent: str) -> None:
         self._open = open_
-        self._waiting = waiting
+        self._setups = setups
         self._agent = agent
         self._held_shares: Shares | None = None
 
@@ -145,10 +145,10 @@ class SessionSlot:
         """Take a slot for a WebSocket that has not sent its first message, the setup. Raises LlmError if the limit of
         such WebSockets, or of sessions, is reached.
         """
-        reached = self._open.bound(self._agent)
-        if reached is not None:
-            raise _refusal(reached, "are open already")
-        self._take(self._waiting, "wait for their set-up")
+        taken_share = self._open.bound(self._agent)
+        if taken_share is not None:
+            raise _refusal(taken_share, "are open already")
+        self._take(self._setups, "wait for their set-up")
 
     def take_for_session(self) -> None:
         """Take a slot for an open session, and give back the slot that was taken for its setup. Raises LlmError."""
@@ -156,27 +156,27 @@ class SessionSlot:
 
     def release(self) -> None:
         """Give the slot back, if one is taken."""
-        self._move(None)
+        self._hold(None)
 
     def _take(self, shares: Shares, state: str) -> None:
         try:
             shares.take(self._agent)
-        except ShareTaken as reached:
-            raise _refusal(reached, state) from reached
-        self._move(shares)
+        except ShareTaken as taken_share:
+            raise _refusal(taken_share, state) from taken_share
+        self._hold(shares)
 
-    def _move(self, to: Shares | None) -> None:
-        previous, self._held_shares = self._held_shares, to
+    def _hold(self, shares: Shares | None) -> None:
+        previous, self._held_shares = self._held_shares, shares
         if previous is not None:
             previous.give_back(self._agent)
 
 
-def _refusal(reached: ShareTaken, state: str) -> LlmError:
-    if reached.bound == "agent":
+def _refusal(taken_share: ShareTaken, state: str) -> LlmError:
+    if taken_share.bound == "agent":
         text = (
-            f"{reached.limit} of your speech sessions {state}, which is the limit for one agent: "
+            f"{taken_share.limit} of your speech sessions {state}, which is the limit for one agent: "
             "close a session, or retry"
         )
-        return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
-    text = f"{reached.limit} speech sessions {state}, which is the limit of this gateway: retry later"
-    return LlmError(503, text, "unavailable", headers=_RETRY)
+        return LlmError(429, text, RATE_LIMITED, headers=_RETRY_HEADERS)
+    text = f"{taken_share.limit} speech sessions {state}, which is the limit of this gateway: retry later"
+    return LlmError(503, text, "unavailable", headers=_RETRY_HEADERS)

@@ -45,7 +45,7 @@ DRAINED: Final = "drained"
 FAILED: Final = "failed"
 UNREADABLE: Final = "unreadable"
 """Outcome of a session that ended because the gateway refused a message."""
-_DRAINING: Final = "the gateway is restarting: open the session again"
+_DRAIN_REASON: Final = "the gateway is restarting: open the session again"
 log = logging.getLogger(__name__)
 
 
@@ -82,7 +82,7 @@ class SpeechBridge:
         self._engine = engine
         self._metrics = services.metrics
         self._clock = services.clock
-        self._reading = services.reading
+        self._reading_lock = services.reading
         self._bounds = services.bounds
         self._drain_deadline: float | None = None
         """Time at which the session is closed, even while the model responds; None if the gateway is not draining."""
@@ -107,33 +107,33 @@ class SpeechBridge:
             asyncio.create_task(
                 self._pump(self._provider, self._client, session.provider_messages, session.from_provider, TO_CLIENT)
             ): "provider",
-            asyncio.create_task(self._watch()): "gateway",
+            asyncio.create_task(self._wait_for_end()): "gateway",
             asyncio.create_task(session.end.wait()): "gateway",
         }
         try:
             done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            ended = next(iter(done))
-            return await self._end(pumps[ended], ended)
+            ended_task = next(iter(done))
+            return await self._end(pumps[ended_task], ended_task)
         finally:
             for task in pumps:
                 task.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             await session.aclose()
 
-    async def _end(self, side: str, ended: asyncio.Task[tuple[str, Closing]]) -> str:
+    async def _end(self, side: str, ended_task: asyncio.Task[tuple[str, Closing]]) -> str:
         """Close the connections that are still open. Returns the outcome of the session."""
-        if ended.exception() is not None:
+        if ended_task.exception() is not None:
             outcome, closing = FAILED, Closing(INTERNAL_ERROR, "the gateway failed; its log says why")
         else:
-            outcome, closing = ended.result()
-        closes = []
+            outcome, closing = ended_task.result()
+        close_calls = []
         both_open = outcome == UNREADABLE  # with any other outcome, the side that ended is already closed
         if side != "client" or both_open:
-            closes.append(self._client.close(closing))
+            close_calls.append(self._client.close(closing))
         if side != "provider" or both_open:
-            closes.append(self._provider.close(Closing(1000)))
-        await asyncio.gather(*closes)
-        if (error := ended.exception()) is not None:
+            close_calls.append(self._provider.close(Closing(1000)))
+        await asyncio.gather(*close_calls)
+        if (error := ended_task.exception()) is not None:
             raise error
         return PROVIDER_CLOSED if side == "provider" and outcome == OK else outcome
 
@@ -148,12 +148,12 @@ class SpeechBridge:
         """Forward the messages of one direction. Returns the outcome, and the close frame for the other side."""
         clock, counter, key = self._clock, self._metrics.frames, (self._engine, direction)
         delay: Histogram = self._metrics.delays[direction]
-        pace = ReadingPace(self._reading)
+        pace = ReadingPace(self._reading_lock)
         while True:
             payload = await source.receive()
             if isinstance(payload, Closing):
                 return OK if payload.clean else CUT, payload.for_other_side()
-            started = clock()
+            start_time = clock()
             sink.binary = source.received_binary
             try:
                 if source.received_binary and not reader.binary:
@@ -167,14 +167,14 @@ class SpeechBridge:
                 else:
                     forwarded = payload if reader.passes_audio else await process(payload)
             except RefusedMessage as error:
-                ended = await self._refuse(error, source)
-                if ended is not None:
-                    return ended
+                end = await self._refuse(error, source)
+                if end is not None:
+                    return end
                 continue
             if forwarded is not None:
                 await sink.send(forwarded)
             counter[key] += 1
-            delay.observe(round((clock() - started) * 1e9))
+            delay.observe(round((clock() - start_time) * 1e9))
 
     async def _refuse(self, error: RefusedMessage, source: SessionSide) -> tuple[str, Closing] | None:
         """Answer a refused message. Returns outcome and close frame if the session ends, and None if the session
@@ -189,11 +189,11 @@ class SpeechBridge:
         await self._client.send(refusal)
         return None
 
-    async def _watch(self) -> tuple[str, Closing]:
+    async def _wait_for_end(self) -> tuple[str, Closing]:
         """Wait until the session has to end, because a peer has not read for too long or because the gateway is
         draining. Returns outcome and close frame.
         """
-        announced = False
+        drain_announced = False
         while True:
             if self._drain_deadline is not None:
                 await asyncio.sleep(self._bounds.check_seconds / 10)
@@ -201,8 +201,8 @@ class SpeechBridge:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._bounds.check_seconds):
                         await self._drain_requested.wait()
-            if self._drain_deadline is not None and not announced:
-                announced = True
+            if self._drain_deadline is not None and not drain_announced:
+                drain_announced = True
                 await self._session.announce_drain(max(self._drain_deadline - self._clock(), 0.0))
             if self._client.stalled_seconds > self._bounds.stalled_seconds:
                 return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model sent")
@@ -211,7 +211,7 @@ class SpeechBridge:
             if self._drain_deadline is not None and (
                 not self._session.responding or self._clock() >= self._drain_deadline
             ):
-                return DRAINED, Closing(GOING_AWAY, _DRAINING)
+                return DRAINED, Closing(GOING_AWAY, _DRAIN_REASON)
 
 
 def close_refused(error: RefusedMessage) -> Closing:

@@ -25,7 +25,7 @@ CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 """Path of the endpoint, as in OpenAI's API."""
 MAX_BODY: Final = 1 << 20
 """Maximum size of a request body in bytes."""
-_OFF: Final = (
+_OFF_MESSAGE: Final = (
     "client secrets are turned off, because a client that has one bypasses this gateway's policies, limits and audit "
     "log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
 )
@@ -38,7 +38,7 @@ class ClientSecrets:
         self, providers: Callable[[], Providers], client: ProviderClient, *, allowed: bool, provider_mcp: bool
     ) -> None:
         """`allowed`: whether the endpoint is enabled. `provider_mcp`: whether the requested sessions may have MCP
-        servers, which the provider would call past the gateway.
+        servers, which the provider would call itself, bypassing the gateway.
         """
         self._providers = providers
         self._client = client
@@ -48,7 +48,7 @@ class ClientSecrets:
     async def answer(self, request: Request) -> Response:
         """Forward a request, and return the provider's answer. Raises LlmError."""
         if not self._allowed:
-            raise LlmError(403, _OFF, "client_secrets_off")
+            raise LlmError(403, _OFF_MESSAGE, "client_secrets_off")
         try:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
@@ -57,7 +57,9 @@ class ClientSecrets:
             raise LlmError(400, misspelling, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
-            message = "tools of type mcp are refused: the provider would call them past this gateway's policies"
+            message = (
+                "tools of type mcp are refused: the provider would call them itself, bypassing this gateway's policies"
+            )
             raise LlmError(400, message, "mcp_tools_refused", param="session.tools")
         providers, key = self._providers(), str(request.scope.get(PROVIDER_KEY, ""))
         try:
@@ -66,14 +68,14 @@ class ClientSecrets:
             raise LlmError(404, str(error), "model_not_found", param="session.model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
-        target = next((each for each in targets if providers.by_name[each.provider].kind == "openai"), None)
+        target = next((entry for entry in targets if providers.by_name[entry.provider].kind == "openai"), None)
         if target is None:
             model = str(session.get("model", ""))[:64]
             raise LlmError(404, f"no provider of the model {model!r} has OpenAI's Realtime API", "model_not_found")
-        sent = encode({**body, "session": {**session, "model": target.model}})
+        forwarded_body = encode({**body, "session": {**session, "model": target.model}})
         try:
             answer = await self._client.send(
-                providers.by_name[target.provider], ProviderRequest("/realtime/client_secrets", sent), key
+                providers.by_name[target.provider], ProviderRequest("/realtime/client_secrets", forwarded_body), key
             )
             content = await answer.read_whole()
         except ProviderUnavailable as error:

@@ -58,9 +58,9 @@ class SpeechFront:
 
     def handles(self, target: bytes, fields: Sequence[Field]) -> bool:
         """Whether a request is for a speech session. `target`: request target with path and query."""
-        upgrades = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
+        is_upgrade = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
-        return upgrades and self._endpoint(path) is not None and bool(self._services.providers())
+        return is_upgrade and self._endpoint(path) is not None and bool(self._services.providers())
 
     async def admit(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
         """Authenticate a request, take a slot for a session and choose the models. Returns the admitted session, or the
@@ -74,8 +74,8 @@ class SpeechFront:
         except LlmError as error:
             self._services.metrics.refuse_session(endpoint.engine, error.code)
             body = endpoint.error_body(error)
-            extra = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
-            return responses.head(error.status, len(body), extra.encode("latin-1")) + body
+            header_lines = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
+            return responses.head(error.status, len(body), header_lines.encode("latin-1")) + body
 
     # Called by the composition root
 
@@ -100,9 +100,9 @@ class SpeechFront:
         for bridge in [*services.running]:
             bridge.drain(services.clock() + seconds)
         if services.running:
-            services.over.clear()
+            services.all_ended.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(services.over.wait(), seconds + 4 * CLOSE_SECONDS)
+                await asyncio.wait_for(services.all_ended.wait(), seconds + 4 * CLOSE_SECONDS)
 
     async def aclose(self) -> None:
         """Close the remaining sessions and the HTTP client."""
@@ -129,7 +129,7 @@ class SpeechFront:
         return _AdmittedSession(endpoint, serve, record, self._server, slot)
 
     def _endpoint(self, path: str) -> EngineEndpoint | None:
-        return next((each for each in self._endpoints if each.serves(path)), None)
+        return next((endpoint for endpoint in self._endpoints if endpoint.serves(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Run a session, or answer with an error in the format of the provider API. The connection is closed in both
@@ -138,21 +138,23 @@ class SpeechFront:
         assert request.transport is not None
         session: _AdmittedSession = request.transport.get_extra_info(ADMITTED)
         try:
-            answer = await self._session_or_refusal(request, session)
+            answer = await self._serve_or_refuse(request, session)
         finally:
             session.release()
         answer.force_close()
         return answer
 
-    async def _session_or_refusal(self, request: web.BaseRequest, session: _AdmittedSession) -> web.StreamResponse:
+    async def _serve_or_refuse(self, request: web.BaseRequest, session: _AdmittedSession) -> web.StreamResponse:
         try:
             return await session.serve(request, session.record)
         except LlmError as error:
             refusal = error
         except Problem as problem:
             refusal = llm_error(problem)
-        except web.HTTPException as invalid:  # an invalid WebSocket handshake (RFC 6455 section 4.2.1)
-            refusal = LlmError(invalid.status, invalid.text or invalid.reason, "invalid_request")
+        except web.HTTPException as handshake_error:  # an invalid WebSocket handshake (RFC 6455 section 4.2.1)
+            refusal = LlmError(
+                handshake_error.status, handshake_error.text or handshake_error.reason, "invalid_request"
+            )
         except Exception:
             log.exception("A speech session at %s failed", request.path)
             session.record.end(FAILED)

@@ -26,7 +26,7 @@ MAX_BYTES: Final = 1 << 20
 """Maximum number of bytes of a client's message, not counting its media."""
 MAX_VALUES: Final = 20_000
 """Maximum number of JSON values in a client's message."""
-MAX_FORM_BYTES: Final = 64 << 10
+MAX_MATCHED_BYTES: Final = 64 << 10
 """Bytes up to which a message with audio is matched with a regular expression, which takes 1 ns per byte. Larger
 messages are split at their quotes, which is faster.
 """
@@ -41,10 +41,10 @@ PLAIN: Final = rb'"[ !#-\[\]-~]*+"'
 """Regular expression for a JSON string of printable ASCII without escapes, which all parsers read in the same way."""
 BASE64: Final = rb'"[A-Za-z0-9+/=_-]*+"'
 """Regular expression for a JSON string of base64, standard or URL-safe (RFC 4648)."""
-_MEDIA_HEAD: Final = re.compile(rb"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,8},")
+_DATA_URL_PREFIX: Final = re.compile(rb"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,8},")
 _BASE64_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
-_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class RefusedMessage(ValueError):
@@ -103,7 +103,7 @@ class MessageReader:
 
     def is_audio(self, payload: bytes) -> bool:
         """Whether a message is small and matches the pattern of audio messages."""
-        return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
+        return len(payload) <= MAX_MATCHED_BYTES and self._audio.fullmatch(payload) is not None
 
     def repair(self, payload: bytes) -> bytes:
         """Replace lone surrogates if `repairs` is set. Servers that cut a text within a character send them."""
@@ -116,8 +116,8 @@ class MessageReader:
         bounds = self._bounds
         if len(payload) > bounds.bytes:
             payload = without_media(payload, bounds)
-        if (dear := explain_cost(payload, bounds.values)) is not None:
-            raise TooLargeMessage(f"a message may not have {dear}")
+        if (cost_fault := explain_cost(payload, bounds.values)) is not None:
+            raise TooLargeMessage(f"a message may not have {cost_fault}")
         message = read(payload)
         if members.has_repeated_member(payload):
             raise UnreadableMessage("an object has a member twice")
@@ -129,29 +129,29 @@ class MessageReader:
 class ReadingPace:
     """Limits the reading of one side of a session to PIECE_BYTES at a time; then other tasks run."""
 
-    def __init__(self, reading: asyncio.Lock) -> None:
-        """`reading`: lock that all sessions share, so that only one of them begins its next piece per iteration of the
+    def __init__(self, lock: asyncio.Lock) -> None:
+        """`lock`: lock that all sessions share, so that only one of them begins its next piece per iteration of the
         event loop.
         """
-        self._reading = reading
-        self._bytes_left = PIECE_BYTES
+        self._lock = lock
+        self._remaining_bytes = PIECE_BYTES
 
     async def take(self, size: int) -> None:
         """Count a message of `size` bytes. If this exceeds a piece, let other tasks run first."""
-        self._bytes_left -= size + _MESSAGE_COST
-        if self._bytes_left < 0:
-            self._bytes_left = PIECE_BYTES
-            async with self._reading:
+        self._remaining_bytes -= size + _MESSAGE_COST
+        if self._remaining_bytes < 0:
+            self._remaining_bytes = PIECE_BYTES
+            async with self._lock:
                 await asyncio.sleep(0)
 
 
 def read(payload: bytes) -> Message:
     """Decode a message, which must be an object, without size limits. Raises UnreadableMessage."""
     try:
-        return _object(payload)
+        return _decode_object(payload)
     except RecursionError as error:
         raise UnreadableMessage("the message is nested too deeply") from error
-    except _UNREADABLE as error:
+    except _DECODE_ERRORS as error:
         raise UnreadableMessage(f"a message must be a JSON object in UTF-8: {error}") from error
 
 
@@ -172,7 +172,7 @@ def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
 
 
 def _is_media(string: bytes) -> bool:
-    head = _MEDIA_HEAD.match(string, 0, 1024)
-    start = head.end() if head is not None else 0
-    pieces = (string[at : at + PIECE_BYTES] for at in range(start, len(string), PIECE_BYTES))
+    prefix = _DATA_URL_PREFIX.match(string, 0, 1024)
+    start = prefix.end() if prefix is not None else 0
+    pieces = (string[offset : offset + PIECE_BYTES] for offset in range(start, len(string), PIECE_BYTES))
     return not any(piece.translate(None, _BASE64_BYTES) for piece in pieces)

@@ -59,10 +59,10 @@ class RealtimeEndpoint:
     def admit(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Take a slot for a session, and choose its models. Raises LlmError."""
         slot.take_for_session()
-        model = self._services.targets(
+        route_and_targets = self._services.targets(
             self._model_name(session_request), session_request, ("openai", CASCADED), "OpenAI's Realtime API"
         )
-        return functools.partial(self._serve, session_request, *model)
+        return functools.partial(self._serve, session_request, *route_and_targets)
 
     async def _serve(
         self,
@@ -77,14 +77,14 @@ class RealtimeEndpoint:
         async def dial(target: ModelTarget) -> SessionSide:
             return await self._dial(session_request, target)
 
-        opened = await services.open(session_request, route, targets, ENGINE, record, dial)
+        opened_model = await services.open(session_request, route, targets, ENGINE, record, dial)
         try:
             socket, client = await services.accept(request, "realtime")
-            engine = CASCADED if isinstance(opened.side, CascadedSession) else ENGINE
-            session = self._make_session(session_request, opened, client, record, engine)
-            await services.run(client, opened.side, session, engine, record)
+            engine = CASCADED if isinstance(opened_model.side, CascadedSession) else ENGINE
+            session = self._make_session(session_request, opened_model, client, record, engine)
+            await services.run(client, opened_model.side, session, engine, record)
         finally:
-            await opened.side.close(Closing(1000))
+            await opened_model.side.close(Closing(1000))
         return socket
 
     def _model_name(self, session_request: SessionRequest) -> str:
@@ -92,7 +92,9 @@ class RealtimeEndpoint:
         kind `openai`.
         """
         model = session_request.query.get("model", "")
-        openai_providers = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
+        openai_providers = [
+            name for name, provider in self._services.providers().by_name.items() if provider.kind == "openai"
+        ]
         if not model and "call_id" in session_request.query and openai_providers:
             return f"{openai_providers[0]}/call"  # the provider already has a model for the call
         return model
@@ -100,27 +102,27 @@ class RealtimeEndpoint:
     def _make_session(
         self,
         session_request: SessionRequest,
-        opened: OpenedModel,
+        opened_model: OpenedModel,
         client: SessionSide,
         record: RequestRecord,
         engine: str,
     ) -> BridgedSession:
         services = self._services
-        context = services.context(opened, record, engine)
-        session = RealtimeSession(client, opened.side, context, waits_for_transcript=engine == CASCADED)
-        if isinstance(opened.side, CascadedSession):
-            set_slow_tier(opened.side, opened)
+        context = services.context(opened_model, record, engine)
+        session = RealtimeSession(client, opened_model.side, context, waits_for_transcript=engine == CASCADED)
+        if isinstance(opened_model.side, CascadedSession):
+            set_slow_tier(opened_model.side, opened_model)
             return session
-        slow = services.providers().by_name[opened.target.provider].slow_turns
-        if slow is None or _NOT_ROUTED & session_request.query.keys():
+        slow_turns = services.providers().by_name[opened_model.target.provider].slow_turns
+        if slow_turns is None or _NOT_ROUTED & session_request.query.keys():
             return session
         return RoutedSession(
             session,
-            make_turn_answerer(services, slow.engine, opened, client, record, session.end),
-            lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier),
-            slow.transcription,
+            make_turn_answerer(services, slow_turns.engine, opened_model, client, record, session.end),
+            lambda tier: is_slow(opened_model.toolbox.catalog(), tier, slow_turns.from_tier),
+            slow_turns.transcription,
             services.metrics,
-            opened.side,
+            opened_model.side,
         )
 
     async def _dial(self, session_request: SessionRequest, target: ModelTarget) -> SessionSide:

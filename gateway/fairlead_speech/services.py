@@ -124,9 +124,9 @@ class SpeechServices:
         self.client = models.client
         self.engines = CascadedEngines(models.client, models.chat, metrics)
         self.running: set[SpeechBridge] = set()
-        self.over = asyncio.Event()
+        self.all_ended = asyncio.Event()
         """Set when the last running session has ended."""
-        self._bridging = BridgeServices(metrics, clock, asyncio.Lock(), bounds)
+        self._bridge_services = BridgeServices(metrics, clock, asyncio.Lock(), bounds)
         self._breakers = models.breakers
         self._offers = SpeechOffers(tools)
 
@@ -143,10 +143,10 @@ class SpeechServices:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
-        usable = [target for target in targets if providers.kind_of(target) in kinds]
-        if not usable:
+        matching_targets = [target for target in targets if providers.kind_of(target) in kinds]
+        if not matching_targets:
             raise LlmError(404, f"no provider of the model {model[:128]!r} has {api}", "model_not_found")
-        return route, usable
+        return route, matching_targets
 
     async def open(
         self,
@@ -161,21 +161,21 @@ class SpeechServices:
         agent has used up its daily tokens.
         """
 
-        def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
+        def make_toolbox(target: ModelTarget, name: str = format_name) -> SessionToolbox:
             return SessionToolbox(self._offers, session_request, route, name, record, target)
 
-        toolbox = make(targets[0])
+        toolbox = make_toolbox(targets[0])
         tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
         offer = await toolbox.offer_tools(tier.current, frozenset())  # raises Problem for an unknown tier
         record.open_budget(targets[0], offer.quotas)
-        if (refused := record.refusal()) is not None:
-            raise budget_error(refused)
+        if (reached_quota := record.refusal()) is not None:
+            raise budget_error(reached_quota)
         target, side = await self.connect(session_request, targets, dial)
         if target != targets[0]:
-            toolbox = make(target)
+            toolbox = make_toolbox(target)
             record.open_budget(target, offer.quotas)
             tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
-        return OpenedModel(target, side, toolbox, tier, functools.partial(make, target))
+        return OpenedModel(target, side, toolbox, tier, functools.partial(make_toolbox, target))
 
     async def connect(
         self, session_request: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
@@ -185,8 +185,8 @@ class SpeechServices:
         for target in targets:
             try:
                 attempt = self._breakers.attempt(target)
-            except ModelClosed as closed:
-                failure = closed_error(closed, {})
+            except ModelClosed as closed_model:
+                failure = closed_error(closed_model, {})
                 continue
             try:
                 side = await dial(target)
@@ -208,10 +208,10 @@ class SpeechServices:
                 return target, side
         raise failure or LlmError(502, "no provider of the model can be reached", "provider_unavailable")
 
-    def context(self, opened: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
+    def context(self, opened_model: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
         """Collect the objects that a session needs in addition to its connections."""
         return SpeechContext(
-            engine, opened.toolbox, opened.tier, record, self.metrics, self.settings.allowed.provider_mcp
+            engine, opened_model.toolbox, opened_model.tier, record, self.metrics, self.settings.allowed.provider_mcp
         )
 
     async def accept(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
@@ -237,7 +237,7 @@ class SpeechServices:
         self, client: SessionSide, provider: SessionSide, session: BridgedSession, engine: str, record: RequestRecord
     ) -> None:
         """Bridge a session until it ends, and record its outcome."""
-        bridge = SpeechBridge(client, provider, session, engine, self._bridging)
+        bridge = SpeechBridge(client, provider, session, engine, self._bridge_services)
         if isinstance(provider, CascadedSession):  # other sessions are ended by their provider
             provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
@@ -248,7 +248,7 @@ class SpeechServices:
         finally:
             self.running.discard(bridge)
             if not self.running:
-                self.over.set()
+                self.all_ended.set()
             self.metrics.end_session(engine, outcome)
             record.end(outcome)
 
@@ -259,19 +259,21 @@ def make_engine_session(services: SpeechServices, name: str, model: str) -> Casc
     return CascadedSession(engine, model, services.clock, services.bounds)
 
 
-def set_slow_tier(session: CascadedSession, opened: OpenedModel) -> None:
+def set_slow_tier(session: CascadedSession, opened_model: OpenedModel) -> None:
     """Let a cascaded engine speak a filler phrase at the start of responses in slow tiers, if the engine has
     fillers.
     """
     filler = session.state.engine.provider.filler
     if filler is not None:
-        session.set_slow_tier(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
+        session.set_slow_tier(
+            lambda: is_slow(opened_model.toolbox.catalog(), opened_model.tier.current, filler.from_tier)
+        )
 
 
 def make_turn_answerer(
     services: SpeechServices,
     name: str,
-    opened: OpenedModel,
+    opened_model: OpenedModel,
     client: MessageSink,
     record: RequestRecord,
     end: SessionEnd,
@@ -279,11 +281,11 @@ def make_turn_answerer(
     """Make the object that lets the cascaded engine `name` answer slow turns. `client`: receives the engine's events in
     OpenAI Realtime's format. `end`: ends the whole session if the agent's daily tokens are used up.
     """
-    side = make_engine_session(services, name, name)
-    set_slow_tier(side, opened)
+    engine_session = make_engine_session(services, name, name)
+    set_slow_tier(engine_session, opened_model)
     relay = RelayedEvents(client)
-    toolbox = opened.make_toolbox(ENGINE)
-    tier = SpokenTier(services.tools, toolbox.catalog, opened.tier.current)
+    toolbox = opened_model.make_toolbox(ENGINE)
+    tier = SpokenTier(services.tools, toolbox.catalog, opened_model.tier.current)
     context = SpeechContext(CASCADED, toolbox, tier, record, services.metrics, provider_mcp=False)
-    session = RealtimeSession(relay, side, context, waits_for_transcript=True, end=end)
-    return TurnAnswerer(side, session, relay, tier)
+    session = RealtimeSession(relay, engine_session, context, waits_for_transcript=True, end=end)
+    return TurnAnswerer(engine_session, session, relay, tier)

@@ -48,8 +48,8 @@ def close_over_budget(record: RequestRecord) -> Closing | None:
     """Close frame for a session whose agent has used up its daily tokens; None if tokens are left. The code is 1008,
     because SDKs reconnect at once after the codes 1011 to 1013.
     """
-    spent = record.reached_limit()
-    return None if spent is None else Closing(POLICY_VIOLATION, spent.message)
+    reached_quota = record.reached_limit()
+    return None if reached_quota is None else Closing(POLICY_VIOLATION, reached_quota.message)
 
 
 class MessageSink(Protocol):

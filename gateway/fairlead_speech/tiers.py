@@ -23,23 +23,23 @@ log = logging.getLogger(__name__)
 
 def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
     """Whether a tier is at least as slow as `from_tier`, or, if `from_tier` is None, slower than the default tier."""
-    order = [each.name for each in by_speed(catalog.snapshot.rules.tiers)]
-    if tier not in order:
+    tier_names = [entry.name for entry in by_speed(catalog.snapshot.rules.tiers)]
+    if tier not in tier_names:
         return False
     if from_tier is not None:
-        return from_tier in order and order.index(tier) >= order.index(from_tier)
-    default = catalog.default_tier
-    return order.index(tier) > (order.index(default) if default in order else 0)
+        return from_tier in tier_names and tier_names.index(tier) >= tier_names.index(from_tier)
+    default_tier = catalog.default_tier
+    return tier_names.index(tier) > (tier_names.index(default_tier) if default_tier in tier_names else 0)
 
 
-def words_may_decide(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether the words of a turn may select a slow tier. `named`: tier that the client chose by name; then, words do
-    not select a tier.
+def words_may_decide(catalog: SubjectCatalog, named_tier: str | None, from_tier: str | None) -> bool:
+    """Whether the words of a turn may select a slow tier. `named_tier`: tier that the client chose by name; then,
+    words do not select a tier.
     """
-    if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
+    if named_tier is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
     selections = [tier.selection for tier in catalog.snapshot.rules.tiers]
-    return any(each.keywords or each.commands or each.shipped_words for each in selections)
+    return any(selection.keywords or selection.commands or selection.shipped_words for selection in selections)
 
 
 class UnknownTier(LookupError):
@@ -54,9 +54,9 @@ class SpokenTier:
         self._tools = tools
         self._catalog = get_catalog
         self._state = ConversationState()
-        self._turn: str | None = None
+        self._turn_id: str | None = None
         """Id of the turn in progress."""
-        self._turns = 0
+        self._turn_count = 0
         """Number of turns so far."""
         self._text = ""
         """Text of the turn in progress."""
@@ -94,13 +94,13 @@ class SpokenTier:
         otherwise it replaces that text.
         """
         previous_tier = self.current
-        new_turn = turn != self._turn
-        self._turn = turn
-        self._turns += new_turn
-        self._text = ((self._text if continues and not new_turn else "") + text)[-MAX_TEXT:]
+        is_new_turn = turn != self._turn_id
+        self._turn_id = turn
+        self._turn_count += is_new_turn
+        self._text = ((self._text if continues and not is_new_turn else "") + text)[-MAX_TEXT:]
         if self.named is None:
             await self._apply_rules(
-                Turn(text=self._text, final=final, number=self._turns - 1, queue_depth=self._queue_depth)
+                Turn(text=self._text, final=final, number=self._turn_count - 1, queue_depth=self._queue_depth)
             )
         return self.current != previous_tier
 
@@ -113,9 +113,9 @@ class SpokenTier:
             choice, state = chooser.choose(turn, self._state, self._tools.choosers.clock())
             return limit_tier(choice, catalog), state
 
-        applied = await self._tools.work.do(apply)
-        if applied is not None and self.named is None:
-            choice, self._state = applied
+        result = await self._tools.work.do(apply)
+        if result is not None and self.named is None:
+            choice, self._state = result
             self.current = choice.tier
             self.rule = choice.rule
 
@@ -139,18 +139,18 @@ class UserTexts:
 
     def __init__(self, choose: Callable[[UserText], Awaitable[None]]) -> None:
         self._choose = choose
-        self._waiting: list[UserText] = []
+        self._queued_texts: list[UserText] = []
         self._task: asyncio.Task[None] | None = None
 
     def add(self, text: UserText) -> None:
         """Queue a text. Pieces of one turn that are waiting are joined."""
-        last_text = self._waiting[-1] if self._waiting else None
+        last_text = self._queued_texts[-1] if self._queued_texts else None
         if last_text is not None and last_text.turn == text.turn and not last_text.final:
             last_text.text = last_text.text + text.text if text.continues else text.text
             last_text.final = text.final
             last_text.continues = last_text.continues and text.continues
         else:
-            self._waiting.append(text)
+            self._queued_texts.append(text)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._choose_tiers(), name="tier of a speech session")
 
@@ -161,14 +161,14 @@ class UserTexts:
 
     async def aclose(self) -> None:
         """Cancel the task, and drop the texts in the queue."""
-        self._waiting.clear()
+        self._queued_texts.clear()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _choose_tiers(self) -> None:
-        while self._waiting:
-            text = self._waiting.pop(0)
+        while self._queued_texts:
+            text = self._queued_texts.pop(0)
             try:
                 await self._choose(text)
             except Exception:

@@ -38,7 +38,7 @@ CONCURRENT_OFFERS: Final = 8
 because all sessions of a gateway may open or change their tier at once, and the worker thread refuses work that it
 cannot begin soon.
 """
-_EMPTY: Final = ConversationTokens(0, 0)
+_NO_TOKENS: Final = ConversationTokens(0, 0)
 log = logging.getLogger(__name__)
 MAX_NAMES: Final = 4096
 """Maximum number of stored tool names."""
@@ -49,7 +49,7 @@ MAX_IDS: Final = 1024
 RunCall = Callable[[ModelCall], Awaitable[Mapping[str, Any]]]
 MAX_MEDIA_BYTES: Final = 12 << 20
 """Maximum number of bytes of the media parts in one event, counted as base64 and text."""
-_MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
+_MEDIA_TYPES: Final = frozenset({"image", "audio", "resource", "resource_link"})
 
 
 class ToolTraits(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class SpeechOffers:
         self.tools = tools
         self.offers = Offers(tools)
         self.memory = OfferMemory()
-        self.turns = asyncio.Semaphore(CONCURRENT_OFFERS)
+        self.offer_slots = asyncio.Semaphore(CONCURRENT_OFFERS)
 
 
 class SessionToolbox:
@@ -123,15 +123,15 @@ class SessionToolbox:
         window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
         limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).combine_with(self._route.limits)
-        bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
+        bounds = OfferBounds(models, limits, client_tool_names, _NO_TOKENS, exact=True)
 
-        async def make(bounds: OfferBounds) -> ToolOffer | None:
+        async def make_offer(bounds: OfferBounds) -> ToolOffer | None:
             return await tools.work.run_in_steps(
                 lambda: self._offers.offers.make(self._format, catalog, wishes, bounds)
             )
 
-        async with self._offers.turns:
-            offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make)
+        async with self._offers.offer_slots:
+            offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make_offer)
             assert offer is not None, "`Offers.make` returns an offer for exact bounds"
             self._traits = await tools.work.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes = wishes
@@ -155,10 +155,10 @@ class SessionToolbox:
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
-        visible = self._offers.tools.catalogs.visible_tools(catalog, tier)
+        visible_tools = self._offers.tools.catalogs.visible_tools(catalog, tier)
         traits = {}
         for name in offer.names:
-            entry = visible.find(visible.names.original_name(name) or name)
+            entry = visible_tools.find(visible_tools.names.original_name(name) or name)
             if entry is not None:
                 read_only = bool((entry.decoded_definition.get("annotations") or {}).get("readOnlyHint"))
                 traits[name] = ToolTraits(read_only, guess(entry).usual_ms, entry.tool.speech)
@@ -175,7 +175,7 @@ class SpeechContext(msgspec.Struct, frozen=True):
     record: RequestRecord
     metrics: SpeechMetrics
     provider_mcp: bool
-    """Whether the client may declare MCP servers that the provider calls, past the gateway."""
+    """Whether the client may declare MCP servers that the provider calls itself, bypassing the gateway."""
 
 
 class TierUpdate(msgspec.Struct):
@@ -203,7 +203,7 @@ class TierTools:
         self._get_client_names = get_client_names
         self._texts = UserTexts(self.choose_tier)
         self.open = False
-        """Whether the session can take a change of its tools at present."""
+        """Whether the session can currently change its tools."""
 
     @property
     def tier(self) -> str | None:
@@ -292,12 +292,12 @@ class GatewayToolNames:
         """
         _add_bounded(self._client_names, names)
 
-    def answers(self, name: str, declared: Collection[str]) -> bool:
+    def answers(self, name: str, declared_names: Collection[str]) -> bool:
         """Whether the gateway answers calls of a name, so that the client does not receive them. The gateway answers
         calls of its own tools. If it has offered any tools, it also answers calls of unknown names, and tells the model
-        which tool may be meant. `declared`: names of the tools that the client declares now.
+        which tool may be meant. `declared_names`: names of the tools that the client declares now.
         """
-        if not name or name in declared:
+        if not name or name in declared_names:
             return False
         return name in self._names or (bool(self._names) and name not in self._client_names)
 
@@ -444,12 +444,12 @@ def media_parts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     content = result.get("content")
     parts: list[dict[str, Any]] = []
-    room = MAX_MEDIA_BYTES
+    remaining_bytes = MAX_MEDIA_BYTES
     for part in content if isinstance(content, list) else []:
-        if not isinstance(part, dict) or part.get("type") not in _MEDIA:
+        if not isinstance(part, dict) or part.get("type") not in _MEDIA_TYPES:
             continue
-        room -= _size(part)
-        if room >= 0:
+        remaining_bytes -= _size(part)
+        if remaining_bytes >= 0:
             parts.append(part)
     return parts
 
@@ -457,4 +457,4 @@ def media_parts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _size(part: Mapping[str, Any]) -> int:
     resource = part.get("resource")
     texts = [*part.values(), *(resource.values() if isinstance(resource, dict) else ())]
-    return sum(len(each) for each in texts if isinstance(each, str)) + 256
+    return sum(len(text) for text in texts if isinstance(text, str)) + 256

@@ -27,7 +27,7 @@ IDS = (
         "an item of a model's answer to another principal, by a reference",
         f"{GATEWAY}.calls.results.context_recorder",
         (ACCOUNT,),
-        "tests/component/llm/test_references_to_items.py::test_an_item_of_another_principal_is_not_referred_to",
+        "tests/component/llm/test_references_to_items.py::test_an_item_of_another_principal_cannot_be_referenced",
         "[200, 200]",
     ),
     Guard(

@@ -38,7 +38,7 @@ RESULTS = (
                 "TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE",
                 "TurnKeeping.SURE",
             ),
-            ("TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY", "TurnKeeping.SURE"),
+            ("TurnKeeping.SURE if client_format.needs_call_ids else TurnKeeping.LIKELY", "TurnKeeping.SURE"),
         ),
         "tests/component/llm/test_clients_that_drop_ids.py"
         "::test_the_callers_calls_go_first_where_nothing_comes_back_of_an_id",

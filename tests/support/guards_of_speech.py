@@ -40,7 +40,10 @@ SPEECH = (
         _READER,
         (
             ("if len(payload) > bounds.bytes:", "if False:"),
-            ("if (dear := explain_cost(payload, bounds.values)) is not None:", "if (dear := None) is not None:"),
+            (
+                "if (cost_fault := explain_cost(payload, bounds.values)) is not None:",
+                "if (cost_fault := None) is not None:",
+            ),
         ),
         f"{_AT}::test_a_message_of_15_mebibytes_is_refused_without_being_decoded",
         "DID NOT RAISE",

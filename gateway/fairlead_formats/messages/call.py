@@ -37,9 +37,7 @@ INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 McpResult: TypeAlias = Mapping[str, Any]
 """An untrusted `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Never modified."""
 FUNCTION_CALL: Final = "function_call"
-"""Kind of OpenAI's legacy calls, which `tool_calls` replaced. The message member that holds such a call has the same
-name.
-"""
+"""Kind of OpenAI's legacy calls, which `tool_calls` replaced, and name of the message member that holds such a call."""
 CUSTOM: Final = "custom"
 """Kind of OpenAI's custom tool calls, whose input is text. Only tools of clients are custom tools."""
 INPUT: Final = "input"
@@ -372,20 +370,21 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     if draft.problem is not None:
         text = bounded_text(draft.arguments) if isinstance(draft.arguments, str) else ""
         arguments = InvalidCall(draft.problem, text)
-    sent = text_of(draft.name)
-    if not sent:
+    sent_name = text_of(draft.name)
+    if not sent_name:
         arguments = InvalidCall("the call has no tool name")
-    elif len(sent) > MAX_NAME:
+    elif len(sent_name) > MAX_NAME:
         arguments = InvalidCall(f"the name of the tool is longer than {MAX_NAME} characters")
-        sent = sent[:MAX_NAME]
+        sent_name = sent_name[:MAX_NAME]
     ident = text_of(draft.id)
-    derived = not 0 < len(ident) <= MAX_NAME
-    if derived:
-        ident = make_id(position, sent, draft.arguments)
-    original = names.original_name(sent) if names is not None else None
-    if original is None:
-        return ModelCall(ident, sent, arguments, made_id=derived, kind=draft.kind)
-    return ModelCall(ident, original, arguments, sent if sent != original else "", derived, draft.kind)
+    is_derived = not 0 < len(ident) <= MAX_NAME
+    if is_derived:
+        ident = make_id(position, sent_name, draft.arguments)
+    original_name = names.original_name(sent_name) if names is not None else None
+    if original_name is None:
+        return ModelCall(ident, sent_name, arguments, made_id=is_derived, kind=draft.kind)
+    sent_as = sent_name if sent_name != original_name else ""
+    return ModelCall(ident, original_name, arguments, sent_as, is_derived, draft.kind)
 
 
 def _refuse(call: ModelCall, reason: str) -> ModelCall:

@@ -239,10 +239,10 @@ def json_text(value: object) -> str:
 
 def texts(body: Body) -> list[str]:
     """All texts of a body, including the JSON of its structured content unless a text block repeats it."""
-    read = [block.text for block in body.blocks if isinstance(block, Text)]
+    all_texts = [block.text for block in body.blocks if isinstance(block, Text)]
     if body.structured is not None and not body.structured_in_text:
-        read.append(json_text(body.structured))
-    return read
+        all_texts.append(json_text(body.structured))
+    return all_texts
 
 
 def media(blocks: Iterable[Block]) -> list[Media]:

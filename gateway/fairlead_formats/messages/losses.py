@@ -13,7 +13,7 @@ from fairlead_formats.messages.base import MAX_LOSSES, SERVER_TOOL, TEXT, THINKI
 from fairlead_formats.messages.call import CUSTOM, ModelCall, ResultLoss
 from fairlead_formats.tool_format import Action
 
-_WHY: Final = {
+_REASONS: Final = {
     THINKING: "reasoning can only be returned to the model that produced it",
     SERVER_TOOL: "the provider ran this tool itself; no other format has a place for it",
 }
@@ -47,7 +47,7 @@ def _part_losses(parts: Sequence[Part], calls: Sequence[ModelCall], target: Mess
             texts += bool(part.text)
             yield from _text_losses(part, path, target, moved=after_call or texts > 1)
         else:
-            why = _WHY.get(part.what, "neither text nor a call: no other format has a place for it")
+            why = _REASONS.get(part.what, "neither text nor a call: no other format has a place for it")
             yield ResultLoss("", path, part.what, Action.DROPPED, why)
 
 
@@ -78,7 +78,10 @@ def _answer_losses(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
 
 
 def _limit(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
-    first = tuple(islice(losses, MAX_LOSSES))
+    first_losses = tuple(islice(losses, MAX_LOSSES))
     if next(losses, None) is None:
-        return first
-    return (*first, ResultLoss("", path, "block", Action.DROPPED, f"only the first {MAX_LOSSES} losses are listed"))
+        return first_losses
+    return (
+        *first_losses,
+        ResultLoss("", path, "block", Action.DROPPED, f"only the first {MAX_LOSSES} losses are listed"),
+    )

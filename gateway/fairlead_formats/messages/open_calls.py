@@ -12,7 +12,7 @@ import msgspec
 from fairlead_formats.messages.call import ModelCall, substitute_id
 
 
-class NamesCall(Protocol):
+class CallReference(Protocol):
     """A result that says which call it belongs to."""
 
     @property
@@ -24,7 +24,7 @@ class NamesCall(Protocol):
         """Name of the tool; empty if the format does not repeat it."""
 
 
-Result = TypeVar("Result", bound=NamesCall)
+Result = TypeVar("Result", bound=CallReference)
 
 
 class CallResult(msgspec.Struct, Generic[Result], frozen=True):
@@ -63,27 +63,27 @@ class OpenCalls:
         """Match results with open calls. Returns the calls that now have a result, in order, and the results without a
         call.
         """
-        unused: dict[str, deque[int]] = {}
+        unused_results: dict[str, deque[int]] = {}
         for index, result in enumerate(results):
-            unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
+            unused_results.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
         """Heap with the first open call of each key, so that the next call in order is found without a scan."""
-        for key in unused:
+        for key in unused_results:
             self._push_first(heads, key)
         matched: list[CallResult[Result]] = []
-        used: set[int] = set()
+        used_results: set[int] = set()
         while heads:
             index, key = heappop(heads)
             call = self._calls[index]
-            if call is not None and unused[key]:
-                result_index = next(unused[key].popleft() for key in _keys(call) if unused.get(key))
+            if call is not None and unused_results[key]:
+                result_index = next(unused_results[key].popleft() for key in _keys(call) if unused_results.get(key))
                 matched.append(CallResult(index, call, results[result_index]))
-                used.add(result_index)
+                used_results.add(result_index)
                 self._calls[index] = None
                 self._open -= 1
-            if unused[key]:
+            if unused_results[key]:
                 self._push_first(heads, key)
-        return matched, [result for index, result in enumerate(results) if index not in used]
+        return matched, [result for index, result in enumerate(results) if index not in used_results]
 
     def _push_first(self, heads: list[tuple[int, str]], key: str) -> None:
         indexes = self._indexes.get(key, deque())

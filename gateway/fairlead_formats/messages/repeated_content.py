@@ -20,13 +20,14 @@ from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 MIN_DATA: Final = 16
 """Minimum number of base64 characters that count as a repetition; shorter strings may be equal by coincidence."""
 MIN_TEXT: Final = 64
-"""Minimum number of characters of a text that is removed. A shorter text costs few tokens, and shows the value of its
-member in the structured content.
+"""Minimum number of characters of a text that a mark replaces. A shorter text costs few tokens and is easier to read in
+its place than the mark.
 """
 WRAP: Final = "result"
 """Member in which SDKs wrap a structured result that is not an object."""
 
 _HEAD: Final = MIN_DATA
+"""Number of characters of base64 that are compared first."""
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 _DATA_URL: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
 _decode = msgspec.json.Decoder().decode
@@ -125,8 +126,8 @@ class RepeatedContent:
         if isinstance(data, str):
             data = canonical_base64(data)
             mime = inner.get("mimeType")
-            shown = f"{mime}, " if isinstance(mime, str) and len(mime) < 100 else ""
-            mark = f"[block {number} of this result: {shown}{len(data) * 3 // 4} bytes]"
+            mime_text = f"{mime}, " if isinstance(mime, str) and len(mime) < 100 else ""
+            mark = f"[block {number} of this result: {mime_text}{len(data) * 3 // 4} bytes]"
             if len(data) >= MIN_DATA:
                 self._data.setdefault(data, mark)
         elif isinstance(text, str) and len(text) >= MIN_TEXT:

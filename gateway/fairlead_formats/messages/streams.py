@@ -179,7 +179,7 @@ class BlockAssembler:
             self._partials[index] = call
         return calls
 
-    def _grow(self, index: int, chunk: object) -> list[ModelCall]:
+    def _append_piece(self, index: int, chunk: object) -> list[ModelCall]:
         if index in self._partials:
             self._partials[index].append(chunk)
         return []

@@ -103,6 +103,7 @@ class EventReader(Protocol):
     stop: StopReason | None
     """Reason for the end of the answer; None until the stream reports it."""
     sequence: str | None
+    """The stop sequence that ended the answer; None if another reason did."""
 
     def events(self, event: Mapping[str, Any]) -> Iterable[StreamEvent]:
         """The neutral events for one decoded event of the provider."""
@@ -129,15 +130,15 @@ class EventWriter(Protocol):
         """Bytes that clients ignore, for times without events."""
 
 
-def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
-    """All text of an answer, with `between` between the texts of two rounds."""
+def part_texts(parts: Iterable[AnswerPart], separator: str = "\n\n") -> str:
+    """All text of an answer, with `separator` between the texts of two rounds."""
     rounds: list[list[str]] = [[]]
     for part in parts:
         if isinstance(part, RoundBorder):
             rounds.append([])
         elif isinstance(part, TextPart):
             rounds[-1].append(part.text)
-    return between.join(filter(None, map("".join, rounds)))
+    return separator.join(filter(None, map("".join, rounds)))
 
 
 def refusal_text(parts: Iterable[AnswerPart]) -> str:
@@ -150,9 +151,9 @@ def thinking_text(parts: Iterable[AnswerPart]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
 
 
-def stop_with_calls(stop: StopReason, calls: bool) -> StopReason:
+def stop_with_calls(stop: StopReason, has_calls: bool) -> StopReason:
     """The stop reason; `calls` in place of `end` if the answer has calls."""
-    return "calls" if calls and stop == "end" else stop
+    return "calls" if has_calls and stop == "end" else stop
 
 
 def number(value: object) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairlead_formats.neutral.conversation import NeutralRequest, ResultPart, ToolChoice, budget_of, effort_of
 from fairlead_formats.wire.protocol import TranslationLosses
 
-LEAST_BUDGET: Final = 1024
+MIN_BUDGET: Final = 1024
 """Minimum token budget for thinking that the API accepts."""
 ADAPTIVE: Final[Mapping[str, str]] = {"type": "adaptive"}
 _MODELS_WITHOUT_THINKING: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
@@ -30,11 +30,11 @@ def claude_thinking(
     budget = budget_of(request.settings)
     if not budget:
         return None
-    forced = choice is not None and choice.mode == "required"
+    is_forced = choice is not None and choice.mode == "required"
     ends_with_results = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
     max_tokens = request.settings.max_tokens
     allowed_budget = budget if max_tokens is None else min(budget, max_tokens // 2)
-    if forced or ends_with_results or allowed_budget < LEAST_BUDGET:
+    if is_forced or ends_with_results or allowed_budget < MIN_BUDGET:
         losses.add("reasoning")
         return None
     return {"type": "enabled", "budget_tokens": allowed_budget}

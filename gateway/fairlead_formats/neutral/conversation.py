@@ -28,7 +28,7 @@ BEGINNING: Final = "(beginning of the conversation)"
 """User message that is put in front of a conversation if the model's message is the first and the API refuses this."""
 GO_ON: Final = "(go on)"
 """User message that is added to a conversation if the model's message is the last and the API refuses this."""
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class TextPart(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The client's id of its end user."""
     output: OutputSchema | None = None
     """JSON that the client requests in place of text."""
-    openai_only: Mapping[str, Any] = _NOTHING
+    openai_only: Mapping[str, Any] = _NO_MEMBERS
     """Settings that only Chat Completions and Responses have, by name, such as `metadata`, `service_tier`, `verbosity`.
     """
 
@@ -156,7 +156,7 @@ class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a stream ends with token usage."""
     array: bool = False
     """Whether a stream is one JSON array instead of server-sent events (Gemini)."""
-    echo: Mapping[str, Any] = _NOTHING
+    echo: Mapping[str, Any] = _NO_MEMBERS
     """Members of the request, by name, that an answer in the client's format has to repeat."""
 
 
@@ -228,20 +228,20 @@ def match_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...]:
     """The turns with unique call ids. Results get the order and the ids of their calls; a result without an id is
     matched to its call by name and order.
     """
-    matched: list[MessageTurn] = []
+    matched_turns: list[MessageTurn] = []
     ids = _UniqueIds()
     calls = OpenCalls()
     for turn in turns:
         if turn.role == "assistant":
-            if not matched or matched[-1].role != "assistant":
+            if not matched_turns or matched_turns[-1].role != "assistant":
                 calls = OpenCalls()
                 ids.next_turn()
-            renamed = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
-            calls.add(part.call for part in renamed if isinstance(part, CallPart))
-            matched.append(MessageTurn(turn.role, renamed))
+            parts = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
+            calls.add(part.call for part in parts if isinstance(part, CallPart))
+            matched_turns.append(MessageTurn(turn.role, parts))
         else:
-            matched.append(MessageTurn(turn.role, _match_turn_results(turn.parts, calls, ids)) if calls else turn)
-    return tuple(matched)
+            matched_turns.append(MessageTurn(turn.role, _match_turn_results(turn.parts, calls, ids)) if calls else turn)
+    return tuple(matched_turns)
 
 
 class _UniqueIds:
@@ -249,28 +249,28 @@ class _UniqueIds:
 
     def __init__(self) -> None:
         self._taken_ids: set[str] = set()
-        self._renamed = 0
-        self._turn: dict[str, deque[str]] = {}
+        self._renamed_total = 0
+        self._open_ids: dict[str, deque[str]] = {}
         """Unique ids of the turn's open calls, by their original id."""
 
     def next_turn(self) -> None:
         """Begin another turn of the model: later results belong to calls of that turn."""
-        self._turn.clear()
+        self._open_ids.clear()
 
     def rename(self, part: CallPart) -> CallPart:
         """The call, with a new id if an earlier call has its id."""
         call, ident = part.call, part.call.id
         while ident in self._taken_ids:
-            self._renamed += 1
-            ident = f"{call.id}_{self._renamed}"
+            self._renamed_total += 1
+            ident = f"{call.id}_{self._renamed_total}"
         self._taken_ids.add(ident)
         if not call.made_id:
-            self._turn.setdefault(call.id, deque()).append(ident)
+            self._open_ids.setdefault(call.id, deque()).append(ident)
         return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))
 
     def id_of_result(self, ident: str) -> str:
         """The unique id of the call in this turn to which a result with the original id `ident` belongs."""
-        unique_ids = self._turn.get(ident)
+        unique_ids = self._open_ids.get(ident)
         return unique_ids.popleft() if unique_ids else ident
 
 
@@ -282,9 +282,12 @@ def _match_turn_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds
     ]
     if not results:
         return tuple(parts)
-    matched, strays = calls.take(results)
-    answers = [ResultPart(each.call.id, each.call.wire_name, each.result.result) for each in matched]
-    others = [ResultPart(stray.id, stray.name, stray.result) for stray in strays]
+    call_results, unmatched_results = calls.take(results)
+    answers = [
+        ResultPart(matched_result.call.id, matched_result.call.wire_name, matched_result.result.result)
+        for matched_result in call_results
+    ]
+    others = [ResultPart(result.id, result.name, result.result) for result in unmatched_results]
     return (*answers, *others, *(part for part in parts if not isinstance(part, ResultPart)))
 
 

@@ -57,8 +57,8 @@ def data_url(part: MediaPart) -> str:
 def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
     """A text that tells the model about a file that its API does not accept. The file is reported as lost."""
     losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
-    at = f" <{part.url[:2048]}>" if part.url else ""
-    return TextPart(f"[{part.what} {part.name or part.mime}{at}, which this model's API does not accept]")
+    location = f" <{part.url[:2048]}>" if part.url else ""
+    return TextPart(f"[{part.what} {part.name or part.mime}{location}, which this model's API does not accept]")
 
 
 def text_or_media(part: MediaPart) -> MediaPart | TextPart:

@@ -14,7 +14,7 @@ MAX_ENTRIES: Final = 20_000
 """Maximum number of messages or items in a request that is translated."""
 MAX_PARTS: Final = 40_000
 """Maximum number of messages or items together with all their parts, and also of tools with their nested tools."""
-_HOLDERS: Final = (
+_PART_MEMBERS: Final = (
     "content",
     "parts",
     "tool_calls",
@@ -101,11 +101,11 @@ class RequestMembers:
         if self._unread.pop(name, None) not in _EMPTY_VALUES:
             raise BadRequest(f"{name}: {why}", name)
 
-    def report_rest(self, at: str = "") -> None:
-        """Report as lost every member that has a value and was not read. `at`: text in front of the reported names."""
+    def report_rest(self, prefix: str = "") -> None:
+        """Report as lost every member that has a value and was not read. `prefix`: put before each reported name."""
         for name, value in self._unread.items():
             if value not in _EMPTY_VALUES:
-                self._losses.add(at + name)
+                self._losses.add(prefix + name)
 
 
 def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
@@ -136,7 +136,7 @@ def limit_parts(value: Value, name: str) -> Value:
             count += len(entry)
             stack += entry if count <= MAX_PARTS else ()
         elif isinstance(entry, dict):
-            stack += [entry[holder] for holder in _HOLDERS if holder in entry]
+            stack += [entry[holder] for holder in _PART_MEMBERS if holder in entry]
     if count > MAX_PARTS:
         raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer parts", name)
     return value

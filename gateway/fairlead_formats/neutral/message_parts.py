@@ -20,10 +20,10 @@ def read_assistant_parts(
     entries: Sequence[object],
     messages: MessageFormat,
     losses: TranslationLosses,
-    other: Callable[[object], Part | None],
+    read_other: Callable[[object], Part | None],
 ) -> Iterator[Part]:
     """The parts of an assistant message, without reasoning, which other models cannot use, and without calls of tools
-    that the provider runs. `other`: reads all parts that are not text, calls or reasoning, or reports them as lost.
+    that the provider runs. `read_other`: reads each part that is not text, a call or reasoning, or reports it as lost.
     """
     calls = iter(messages.parse_calls(list(entries)))
     for entry, part in zip(entries, messages.parts(list(entries)), strict=False):
@@ -36,13 +36,13 @@ def read_assistant_parts(
             losses.add("provider_tools")
         elif part.text:
             yield TextPart(part.text)
-        elif (read := other(entry)) is not None:
-            yield read
+        elif (other_part := read_other(entry)) is not None:
+            yield other_part
 
 
 def read_results(message: object, messages: MessageFormat) -> tuple[ResultPart, ...]:
     """The results in a message."""
-    return tuple(ResultPart(each.id, each.name, each.result) for each in messages.parse_results(message))
+    return tuple(ResultPart(result.id, result.name, result.result) for result in messages.parse_results(message))
 
 
 def write_results(

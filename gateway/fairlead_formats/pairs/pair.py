@@ -1,7 +1,7 @@
 """Wire format for clients that use one API and providers that have another API.
 
-The loop of model and tools runs in the provider's format. What the loop writes for a client of that format is
-translated to the client's format. Pure module, except that it reads the clock for the creation time of answers.
+The loop of model and tools runs in the provider's format. What the loop writes is
+then translated to the client's format. Pure module, except that it reads the clock for the creation time of answers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _AnswerState(msgspec.Struct):
     status: Any = None
 
 
-_state: Final = msgspec.json.Decoder(_AnswerState).decode
+_decode_state: Final = msgspec.json.Decoder(_AnswerState).decode
 
 
 class TranslatedRequest(WrappedRequest):
@@ -76,87 +76,91 @@ class TranslatedRequest(WrappedRequest):
 
 
 class PairFormat:
-    """Wire format for clients that use `front` and a provider that uses `provider`."""
+    """Wire format for clients that use `client_format` and a provider that uses `provider_format`."""
 
     request_headers: frozenset[str] = frozenset()
     answer_headers = ("retry-after", "retry-after-ms")
 
-    def __init__(self, front: WireFormat, provider: WireFormat) -> None:
-        self._front = front
-        self._provider = provider
-        self._client = FAMILIES[front.name]
-        self._family = FAMILIES[provider.name]
-        self.name = provider.name
-        self.stream_type = front.stream_type
-        self.needs_call_ids = front.needs_call_ids
+    def __init__(self, client_format: WireFormat, provider_format: WireFormat) -> None:
+        self._client_format = client_format
+        self._provider_format = provider_format
+        self._client_family = FAMILIES[client_format.name]
+        self._provider_family = FAMILIES[provider_format.name]
+        self.name = provider_format.name
+        self.stream_type = client_format.stream_type
+        self.needs_call_ids = client_format.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
         decoded_body, losses = decode_body(body), TranslationLosses()
         gateway_options = decoded_body.get(GATEWAY_MEMBER, {})
         try:
-            request = self._client.requests.read_request(decoded_body, model, stream, losses)
-            tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
+            request = self._client_family.requests.read_request(decoded_body, model, stream, losses)
+            tools = translate_tools(
+                limit_parts(request.tools, "tools"), self._client_family.name, self._provider_family.name, losses
+            )
             turns = rename_tools(request.turns, tools.forward, tools.forward_properties)
             request = msgspec.structs.replace(request, turns=turns, array=self.stream_type == JSON)
             choice = translate_choice(request.choice, tools, losses)
-            written = _encode(self._family.requests.write_request(request, tools, choice, losses))
+            provider_body = _encode(self._provider_family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply or holds invalid Unicode") from error
-        inner = self._provider.read(written, request.model, request.stream)
-        exchange = TranslatedExchange(self._client, self._family, request, tools, losses)
+        inner = self._provider_format.read(provider_body, request.model, request.stream)
+        exchange = TranslatedExchange(self._client_family, self._provider_family, request, tools, losses)
         return TranslatedRequest(inner, Raw(_encode(gateway_options)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
-        return self._provider.path(model, stream=stream)
+        return self._provider_format.path(model, stream=stream)
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
-        translated = _as_translated(request)
-        # not `translated.inner`, for which the format would add items for its own clients, such as calls to approve
-        inner = self._provider.answer(body, translated)
-        if _state(body).status == "failed":  # Responses reports failures with HTTP status 200
+        translated_request = _as_translated(request)
+        # not `translated_request.inner`, which would make the format add items for its own clients, such as approvals
+        inner = self._provider_format.answer(body, translated_request)
+        if _decode_state(body).status == "failed":  # Responses reports failures with HTTP status 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, translated.exchange)
+        return PairAnswer(inner, translated_request.exchange)
 
     def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> PairStream:
-        translated = _as_translated(request)
+        translated_request = _as_translated(request)
         # never None: the family would then pass events unchanged, and their calls may interleave or split names
-        inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
-        return PairStream(inner, translated.exchange, int(time.time()), self._provider.event_parser(MAX_EVENT))
+        inner = self._provider_format.stream(translated_request, EVERY_NAME if client_tools is None else client_tools)
+        return PairStream(
+            inner, translated_request.exchange, int(time.time()), self._provider_format.event_parser(MAX_EVENT)
+        )
 
     def event_parser(self, max_event: int) -> ProviderEventParser:
-        return self._provider.event_parser(max_event)
+        return self._provider_format.event_parser(max_event)
 
     def whole_events(self, body: bytes) -> Sequence[bytes]:
-        return self._provider.whole_events(body)
+        return self._provider_format.whole_events(body)
 
     def older_format(self, body: bytes) -> WireFormat | None:
         return None
 
     def receive(self, body: bytes) -> bytes:
-        return self._front.receive(body)
+        return self._client_format.receive(body)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
-        return self._provider.answer_ranges(messages)
+        return self._provider_format.answer_ranges(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        return self._provider.role_and_text(message)
+        return self._provider_format.role_and_text(message)
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-        return self._provider.restore(messages, turns)
+        return self._provider_format.restore(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
-        return self._front.error_body(error)
+        return self._client_format.error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        refused = refusal_of(*self._provider.refusal(status, body))
-        status, error = self._client.errors.write_refusal(refused)
-        return status, _encode(self._client.errors.refusal_body(error))
+        refusal = refusal_of(*self._provider_format.refusal(status, body))
+        status, error = self._client_family.errors.write_refusal(refusal)
+        return status, _encode(self._client_family.errors.refusal_body(error))
 
     def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return self._provider.remove_thoughts(body, keep_last)
+        return self._provider_format.remove_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
-        return self._provider.error_in(body)
+        return self._provider_format.error_in(body)
 
 
 class _EveryName(Collection[str]):
@@ -178,19 +182,19 @@ EVERY_NAME: Final = _EveryName()
 _PAIRS: Final[dict[tuple[WireFormat, WireFormat], WireFormat]] = {}
 
 
-def pair(front: WireFormat, provider: WireFormat) -> WireFormat:
-    """The wire format of clients of `front` at a provider of `provider`. Formats are constants of
-    the process, so each pair of formats is created once.
+def pair(client_format: WireFormat, provider_format: WireFormat) -> WireFormat:
+    """The wire format for clients that use `client_format` and a provider that uses `provider_format`. Each pair is
+    created once and never freed: formats are constants of the process.
     """
-    if (front, provider) not in _PAIRS:
-        _PAIRS.setdefault((front, provider), _new_pair(front, provider))
-    return _PAIRS[front, provider]
+    if (client_format, provider_format) not in _PAIRS:
+        _PAIRS.setdefault((client_format, provider_format), _new_pair(client_format, provider_format))
+    return _PAIRS[client_format, provider_format]
 
 
-def _new_pair(front: WireFormat, provider: WireFormat) -> WireFormat:
-    if isinstance(front, FunctionsFormat):
-        return FunctionsFormat(pair(front.inner, provider), native=False)
-    return PairFormat(front, provider)
+def _new_pair(client_format: WireFormat, provider_format: WireFormat) -> WireFormat:
+    if isinstance(client_format, FunctionsFormat):
+        return FunctionsFormat(pair(client_format.inner, provider_format), native=False)
+    return PairFormat(client_format, provider_format)
 
 
 def _as_translated(request: WireRequest) -> TranslatedRequest:

@@ -56,26 +56,30 @@ class PairAnswer(WrappedAnswer):
         super().__init__(inner)
         self._exchange = exchange
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         return None  # no turn needs to be stored: clients of another family receive no signatures that depend on it
 
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the id of the first round. Calls that the gateway ran are not shown."""
-        rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
-        last = self._read(self.inner, loop.client_tools)
+        earlier_answers = [
+            self._read(earlier_answer.inner, ())
+            for earlier_answer in loop.earlier_answers
+            if isinstance(earlier_answer, PairAnswer)
+        ]
+        last_answer = self._read(self.inner, loop.client_tools)
         parts: list[AnswerPart] = []
-        for each in rounds:
-            parts += [*each.parts, RoundBorder()]
-        parts += last.parts
-        first = rounds[0] if rounds else last
+        for earlier_answer in earlier_answers:
+            parts += [*earlier_answer.parts, RoundBorder()]
+        parts += last_answer.parts
+        first_answer = earlier_answers[0] if earlier_answers else last_answer
         answer = msgspec.structs.replace(
-            last,
-            id=first.id or secrets.token_hex(12),
-            model=last.model or self._exchange.request.model,
-            created=first.created or int(time.time()),
+            last_answer,
+            id=first_answer.id or secrets.token_hex(12),
+            model=last_answer.model or self._exchange.request.model,
+            created=first_answer.created or int(time.time()),
             parts=tuple(rename_call(part, self._exchange.tools) for part in parts),
         )
-        report_stop(last.stop, self._exchange.losses)
+        report_stop(last_answer.stop, self._exchange.losses)
         exchange = self._exchange
         usage = exchange.provider.answers.read_usage(loop.usage)
         body = exchange.client.answers.write_answer(answer, usage, exchange.request, exchange.losses)
@@ -106,7 +110,7 @@ class PairStream(WrappedStream):
         """
         self._properties: Mapping[str, str] | None = None
         """Maps the names of the open call's arguments at the provider to the client's names."""
-        self._border = b""
+        self._border_events = b""
         """Encoded events to write between two rounds."""
         self._held_end: CallEnd | None = None
         """End of a call, held until the next event shows whether the answer ended with the call."""
@@ -132,7 +136,7 @@ class PairStream(WrappedStream):
 
     def next_round(self) -> None:
         self.inner.next_round()
-        self._border = self._release_end() + b"".join(map(self._writer.write, self._reader.next_round()))
+        self._border_events = self._release_end() + b"".join(map(self._writer.write, self._reader.next_round()))
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         out = self._translate(self.inner.finish({}))
@@ -152,12 +156,12 @@ class PairStream(WrappedStream):
     def keep_alive(self) -> bytes:
         return self._writer.keep_alive()
 
-    def _translate(self, written: bytes) -> bytes:
+    def _translate(self, provider_events: bytes) -> bytes:
         """The client's events, from events that the provider's format wrote for its own clients."""
-        if not written:
+        if not provider_events:
             return b""
-        out, self._border = [self._border], b""
-        for event in self._parser.feed(written):
+        out, self._border_events = [self._border_events], b""
+        for event in self._parser.feed(provider_events):
             if event.data.startswith(b"[DONE]"):
                 continue
             try:
@@ -165,7 +169,7 @@ class PairStream(WrappedStream):
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BadStream(f"an event of the provider's stream is not valid JSON: {error}") from error
             if isinstance(value, dict):
-                out += [self._write(each) for each in self._reader.events(value)]
+                out += [self._write(neutral_event) for neutral_event in self._reader.events(value)]
         return b"".join(out)
 
     def _release_end(self, *, truncated: bool = False) -> bytes:

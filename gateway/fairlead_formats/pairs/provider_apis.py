@@ -19,8 +19,8 @@ APIS: Final[Mapping[ProviderKind, ProviderApi]] = {
     api.kind: api for api in (openai.API, gemini.API, anthropic.API, bedrock.API)
 }
 _VERSION: Final = "v1"
-_DEFAULT: Final[ProviderKind] = "openai"
-"""API of a request to a path that several APIs have, if no API recognizes it: OpenAI's clients send no header that
+_DEFAULT_KIND: Final[ProviderKind] = "openai"
+"""Kind for a request that no API recognizes, to a path that several APIs have: OpenAI's clients send no header that
 identifies them.
 """
 
@@ -40,4 +40,4 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
     if len(candidates) < 2:
         return candidates[0].kind if candidates else None
     head = RequestHead(method, second, rest, headers, query)
-    return next((api.kind for api in candidates if api.owns(head)), _DEFAULT)
+    return next((api.kind for api in candidates if api.owns(head)), _DEFAULT_KIND)

@@ -26,16 +26,18 @@ def translate_turn(turn: StoredTurn, name: str) -> StoredTurn | None:
         return turn
     losses = TranslationLosses()
     try:
-        before: list[Any] = [_decode(message) for message in turn.before]
+        messages: list[Any] = [_decode(message) for message in turn.messages]
         results: list[Any] = [_decode(message) for message in turn.results]
-        turns = match_results(source.messages.read_messages([*before, *results], losses))
+        turns = match_results(source.messages.read_messages([*messages, *results], losses))
     except (ValueError, RecursionError):
         return None
     # `StoredTurn.results` begins after the last message of the model
-    last = max((index for index, each in enumerate(turns) if each.role == "assistant"), default=-1)
-    messages_before = target.messages.write_messages(turns[: last + 1], losses).messages
+    last_index = max((index for index, other_turn in enumerate(turns) if other_turn.role == "assistant"), default=-1)
+    messages_before = target.messages.write_messages(turns[: last_index + 1], losses).messages
     all_messages = target.messages.write_messages(turns, losses).messages
     result_messages = all_messages[len(messages_before) :]
     return StoredTurn(
-        target.name, [_encode(each) for each in messages_before], [_encode(each) for each in result_messages]
+        target.name,
+        [_encode(message) for message in messages_before],
+        [_encode(message) for message in result_messages],
     )

@@ -1,6 +1,6 @@
-"""Judgement of single converted definitions by the documented rules of their provider.
+"""Check of single converted definitions against the documented rules of their provider.
 
-Pure module. A request with one definition that breaks a rule is refused as a whole, so a definition is judged when it
+Pure module. A request with one definition that breaks a rule is refused as a whole, so a definition is checked when it
 is converted. The scripted providers reject requests by the same functions.
 """
 
@@ -22,7 +22,7 @@ def rejection_by(faults: DefinitionFaults) -> Callable[[dict[str, Any]], str | N
     """
 
     def rejection(definition: dict[str, Any]) -> str | None:
-        broken = next(faults(definition, draft_fault), None)
-        return None if broken is None else f"{broken.rule.name}, {broken.message}"
+        broken_rule = next(faults(definition, draft_fault), None)
+        return None if broken_rule is None else f"{broken_rule.rule.name}, {broken_rule.message}"
 
     return rejection

@@ -47,17 +47,17 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def draft_fault(schema: object) -> str | None:
-    """The first error of a schema by draft 2020-12, whatever draft it names; None for a valid schema."""
+    """The first error of a schema by draft 2020-12, even if it names another draft; None for a valid schema."""
     if not isinstance(schema, dict):
         return None if isinstance(schema, bool) else "a schema is an object or a boolean"
-    todo: list[tuple[tuple[str, ...], Schema]] = [((), schema)]
+    pending: list[tuple[tuple[str, ...], Schema]] = [((), schema)]
     checks, holds_no_schema = _VALUES, _SCHEMA_HOLDERS.isdisjoint
-    for path, part in todo:
+    for path, part in pending:
         for keyword, value in part.items():
             check = checks.get(keyword)
             if check is not None and not check(value):
-                where = "/".join((*path, keyword))
-                return f"{compact(value)} is not a valid value of {keyword} at {where}"
+                pointer = "/".join((*path, keyword))
+                return f"{compact(value)} is not a valid value of {keyword} at {pointer}"
         if not holds_no_schema(part):
-            todo += [((*path, *way), inner) for way, inner in parts(part, _SCHEMA_HOLDERS)]
+            pending += [((*path, *steps), subschema) for steps, subschema in parts(part, _SCHEMA_HOLDERS)]
     return None

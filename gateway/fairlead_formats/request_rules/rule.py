@@ -13,7 +13,7 @@ INVALID_REQUEST: Final = "invalid_request_error"
 INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"
 """Status of the error in Google's APIs."""
 
-_LONGEST_MESSAGE: Final = 1_000
+_MAX_MESSAGE: Final = 1_000
 """Maximum number of characters of an error's message."""
 SchemaCheck = Callable[[object], str | None]
 """Returns why a JSON Schema is not valid in draft 2020-12; None for a valid schema."""
@@ -83,5 +83,5 @@ class ApiRules:
 
 def _shorten(text: str) -> str:
     """The text, without the middle if it is long: it quotes names and values of the request."""
-    half = _LONGEST_MESSAGE // 2
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]} … {text[-half:]}"
+    half = _MAX_MESSAGE // 2
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:half]} … {text[-half:]}"

@@ -13,8 +13,8 @@ SchemaPath = tuple[str, ...]
 
 def subschemas(root: Schema) -> Iterator[tuple[SchemaPath, Schema]]:
     """All schemas in a schema, itself first, each with its path."""
-    todo: list[tuple[SchemaPath, Schema]] = [((), root)]
-    for path, schema in todo:
+    pending: list[tuple[SchemaPath, Schema]] = [((), root)]
+    for path, schema in pending:
         yield path, schema
         if not KEYWORDS.isdisjoint(schema):
-            todo += [((*path, *way), part) for way, part in parts(schema)]
+            pending += [((*path, *steps), part) for steps, part in parts(schema)]

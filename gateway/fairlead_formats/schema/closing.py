@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead_formats.schema import constraint_texts, merge
 from fairlead_formats.schema.nulls import allows_null
-from fairlead_formats.schema.untyped import anything
+from fairlead_formats.schema.untyped import any_value_schema
 from fairlead_formats.tool_format import Action
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def write_required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, n
         out["required"] = names
         return
     properties = schema.get("properties", {})
-    described = [name for name in names if name in properties]
-    if len(described) != len(names):
-        missing = [name for name in names if name not in properties]
+    described_names = [name for name in names if name in properties]
+    if len(described_names) != len(names):
+        missing_names = [name for name in names if name not in properties]
         walk.report_loss(path, "required", Action.DESCRIBED, "a required property is not described")
-        notes.append(constraint_texts.describe("required", missing))
-    if described or not names:
-        out["required"] = names if len(described) == len(names) else described
+        notes.append(constraint_texts.describe("required", missing_names))
+    if described_names or not names:
+        out["required"] = names if len(described_names) == len(names) else described_names
 
 
 def write_additional_properties(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -59,8 +59,8 @@ def open_to_patterns(walk: Walk, out: JsonObject, schema: JsonObject, path: str)
     """Leave out `additionalProperties` where it would refuse properties that a left-out part of `patternProperties`
     allows.
     """
-    left_out = schema["patternProperties"].keys() - out.get("patternProperties", {}).keys()
-    if left_out and out.get("additionalProperties", True) not in (True, {}):
+    left_out_patterns = schema["patternProperties"].keys() - out.get("patternProperties", {}).keys()
+    if left_out_patterns and out.get("additionalProperties", True) not in (True, {}):
         del out["additionalProperties"]
         why = "it would apply to properties that patternProperties allows, too"
         walk.report_loss(path, "additionalProperties", Action.WIDENED, why)
@@ -73,7 +73,7 @@ def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
         _close(walk, out, schema, path)
     complete_array(walk, out, path)
     if target.typed and kind is None and not out.keys() & {"anyOf", "$ref", "enum"}:
-        out.update(anything(walk, path))
+        out.update(any_value_schema(walk, path))
 
 
 def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
@@ -86,7 +86,7 @@ def complete_array(walk: Walk, out: JsonObject, path: str) -> None:
         return
     if target.items and "items" not in out:
         if target.typed:
-            out["items"] = anything(walk, f"{path}/items")
+            out["items"] = any_value_schema(walk, f"{path}/items")
         else:
             walk.report_loss(path, "items", Action.REWRITTEN, "an array needs items; any value is allowed")
             out["items"] = {}
@@ -98,7 +98,7 @@ def _type_items(walk: Walk, out: JsonObject, path: str) -> None:
     if out["items"] is False:
         walk.report_loss(path, "items", Action.REWRITTEN, "`items: false` became `maxItems: 0`")
         out["maxItems"] = 0
-    out["items"] = {"type": "string"} if out["items"] is False else anything(walk, f"{path}/items")
+    out["items"] = {"type": "string"} if out["items"] is False else any_value_schema(walk, f"{path}/items")
 
 
 def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
@@ -112,15 +112,15 @@ def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
         )
     if not walk.target.closed:
         return
-    needed = set(out.get("required", ()))
-    optional = [name for name in properties if name not in needed]
+    required_names = set(out.get("required", ()))
+    optional_names = [name for name in properties if name not in required_names]
     originals = schema.get("properties", {})
-    for name in optional:
+    for name in optional_names:
         original = walk.refs.peek(originals.get(name))
         if allows_null(original):
             _report_default(walk, original, f"{path}/properties/{name}")
         properties[name] = _or_null(properties[name])
-    if optional:
+    if optional_names:
         walk.report_loss(path, "required", Action.REWRITTEN, "an optional property is required and may be null")
     out["required"] = list(properties)
 
@@ -145,5 +145,5 @@ def _or_null(schema: JsonObject) -> JsonObject:
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     description = {"description": schema["description"]} if "description" in schema else {}
-    undescribed = {key: value for key, value in schema.items() if key != "description"}
-    return {"anyOf": [undescribed, {"type": "null"}], **description}
+    without_description = {key: value for key, value in schema.items() if key != "description"}
+    return {"anyOf": [without_description, {"type": "null"}], **description}

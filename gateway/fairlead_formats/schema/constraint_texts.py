@@ -27,8 +27,8 @@ def describe(keyword: str, value: Any) -> str:
 
 def with_notes(description: str | None, notes: list[str]) -> str:
     """A description followed by sentences made of the notes."""
-    added = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(notes))
-    return append(description or "", added)
+    sentences = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(notes))
+    return append(description or "", sentences)
 
 
 def append(text: str, sentences: str) -> str:
@@ -67,7 +67,7 @@ def phrase(schema: Any) -> str:
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     noun = " or ".join(_noun(name) for name in kinds if isinstance(name, str))
-    constraints = {k: v for k, v in schema.items() if k in _PHRASED}
+    constraints = {k: v for k, v in schema.items() if k in _PHRASED_KEYWORDS}
     limits = "; ".join(describe(keyword, value) for keyword, value in constraints.items())
     if not noun and not limits:
         return compact(schema) if schema else "anything"
@@ -78,9 +78,9 @@ def _noun(kind: Any) -> str:
     return {"object": "an object", "array": "an array", "integer": "an integer", "null": "null"}.get(kind, f"a {kind}")
 
 
-def _count(what: str, least: bool) -> Callable[[Any], str]:
-    side = "at least" if least else "at most"
-    return lambda value: f"{side} {compact(value)} {what}{'' if value == 1 else 's'}"
+def _count(noun: str, is_minimum: bool) -> Callable[[Any], str]:
+    side = "at least" if is_minimum else "at most"
+    return lambda value: f"{side} {compact(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def _patterns(value: Any) -> str:
@@ -93,9 +93,9 @@ def _dependent(value: Any) -> str:
     if not isinstance(value, dict):
         return compact(value)
     parts = []
-    for name, needed in value.items():
-        ask = ", ".join(map(str, needed)) if isinstance(needed, list) else phrase(needed)
-        parts.append(f"with {name} also {ask}")
+    for name, requirement in value.items():
+        requirement_text = ", ".join(map(str, requirement)) if isinstance(requirement, list) else phrase(requirement)
+        parts.append(f"with {name} also {requirement_text}")
     return "; ".join(parts)
 
 
@@ -105,7 +105,7 @@ def _tuple(value: Any) -> str:
     return "items in order: " + ", ".join(phrase(item) for item in value[:20])
 
 
-_PHRASED: Final = frozenset(
+_PHRASED_KEYWORDS: Final = frozenset(
     {
         "minLength",
         "maxLength",

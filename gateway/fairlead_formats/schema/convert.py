@@ -47,23 +47,23 @@ def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) 
     if lax.names is None or schema.__class__ is not dict:
         return _convert(schema, lax, strict)
     try:
-        renamed, names = property_names.rename(schema, lax.names)
+        renamed_schema, names = property_names.rename(schema, lax.names)
     except RecursionError as error:
         raise TooMuch("the schema is nested too deeply") from error
-    outcome = _convert(renamed, lax, strict)
+    outcome = _convert(renamed_schema, lax, strict)
     return _with_names(outcome, names, lax.name) if names else outcome
 
 
 def _with_names(outcome: ConvertedSchema, names: dict[str, str], target: str) -> ConvertedSchema:
     """The outcome for a schema with renamed properties, with paths and names of the original schema in its report."""
     why = "property {} was renamed to {}: {} does not accept the original name"
-    renamed = [
+    rename_losses = [
         ("", "properties", Action.REWRITTEN, why.format(constraint_texts.compact(name), other, target))
         for other, name in names.items()
     ]
     paths = [property_names.restore_path(path, names) for path, *_ in outcome.losses]
     others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.losses, strict=True)]
-    return msgspec.structs.replace(outcome, losses=(*renamed, *others), names=names)
+    return msgspec.structs.replace(outcome, losses=(*rename_losses, *others), names=names)
 
 
 def _convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> ConvertedSchema:
@@ -82,21 +82,21 @@ def _convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> Con
 
 def _walk(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     try:
-        return _root(schema, target)
+        return _convert_root(schema, target)
     except RecursionError as error:
         raise TooMuch("the schema is nested too deeply") from error
 
 
-def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
+def _convert_root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     if schema is None or schema is True:
         note = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
-        schema, before = EMPTY, [note]
+        schema, first_losses = EMPTY, [note]
     elif not isinstance(schema, dict):
         raise UnusableSchema(f"inputSchema is {constraint_texts.compact(schema)}, not a schema of an object")
     else:
-        before = []
+        first_losses = []
     walk = Walk(schema, target)
-    walk.losses += before
+    walk.losses += first_losses
     shape = _shape_root(walk, walk.drop_malformed(schema, ""))
     walk.budget.charge_node(0)
     out = walk.write(shape, "", 0, target.root)
@@ -158,18 +158,20 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
     branches = []
     for branch in schema[keyword]:
         try:
-            whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.budget)
+            merged_branch = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.budget)
         except merge.Unmergeable as error:
             walk.report_loss("", keyword, Action.NARROWED, f"an alternative is left out: {error}")
             continue
-        if isinstance(whole, dict) and "object" in merge.types_of(whole.get("type", "object")):
-            branches.append(_branch(walk, whole, depth))
+        if isinstance(merged_branch, dict) and "object" in merge.types_of(merged_branch.get("type", "object")):
+            branches.append(_branch(walk, merged_branch, depth))
     if not branches:
         walk.report_loss("", keyword, Action.WIDENED, f"no alternative of {keyword} is an object")
         return rest
-    union, needs = merge.union_of_objects(branches)
-    flat = {key: value for key, value in rest.items() if key not in {"properties", "required", "additionalProperties"}}
-    flat.update(union)
+    union, required_sets = merge.union_of_objects(branches)
+    merged_schema = {
+        key: value for key, value in rest.items() if key not in {"properties", "required", "additionalProperties"}
+    }
+    merged_schema.update(union)
     if len(branches) == 1:
         walk.report_loss(
             "", keyword, Action.REWRITTEN, f"{keyword} with one alternative was replaced by the alternative"
@@ -181,18 +183,18 @@ def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -
         Action.DESCRIBED,
         f"{walk.target.name} does not support {keyword} at the root: its alternatives became one set of properties",
     )
-    narrowed = merge.properties_narrowed_by_union(branches, union)
-    if narrowed:
-        names = constraint_texts.alternatives(narrowed)
+    narrowed_names = merge.properties_narrowed_by_union(branches, union)
+    if narrowed_names:
+        names = constraint_texts.alternatives(narrowed_names)
         why = f"an alternative that does not describe {names} accepts any value for it; the merged properties do not"
         walk.report_loss("", keyword, Action.NARROWED, why)
-    sets_of_arguments = _alternatives(needs, exactly=keyword == "oneOf")
+    sets_of_arguments = _alternatives(required_sets, exactly=keyword == "oneOf")
     if sets_of_arguments:
-        description = flat.get("description")
-        flat["description"] = constraint_texts.with_notes(
+        description = merged_schema.get("description")
+        merged_schema["description"] = constraint_texts.with_notes(
             description if isinstance(description, str) else None, [sets_of_arguments]
         )
-    return flat
+    return merged_schema
 
 
 def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
@@ -206,11 +208,11 @@ def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
     return schema
 
 
-def _alternatives(needs: list[list[str]], *, exactly: bool) -> str:
-    different = [list(need) for need in dict.fromkeys(tuple(need) for need in needs)]
-    if len(different) < 2:
+def _alternatives(required_sets: list[list[str]], *, exactly: bool) -> str:
+    distinct_sets = [list(need) for need in dict.fromkeys(tuple(need) for need in required_sets)]
+    if len(distinct_sets) < 2:
         return ""
-    sets = " or ".join(", ".join(need) or "none of these" for need in different[:12])
+    sets = " or ".join(", ".join(need) or "none of these" for need in distinct_sets[:12])
     return f"give {'exactly one' if exactly else 'one'} of these sets of arguments: {sets}"
 
 
@@ -228,16 +230,16 @@ def _complete_object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
 
 def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     """Write `$defs` with each referenced definition, converted once."""
-    done: dict[str, JsonObject] = {}
-    while missing := [name for name in walk.defs if name not in done]:
-        for name in missing:
+    definitions_by_name: dict[str, JsonObject] = {}
+    while missing_names := [name for name in walk.defs if name not in definitions_by_name]:
+        for name in missing_names:
             target = walk.refs.target(walk.defs[name])
-            done[name] = walk.convert_subschema(target, f"/$defs/{name}", 1)
-    if done:
-        out["$defs"] = done
+            definitions_by_name[name] = walk.convert_subschema(target, f"/$defs/{name}", 1)
+    if definitions_by_name:
+        out["$defs"] = definitions_by_name
     maps = (root.get("$defs"), root.get("definitions"))
     definition_names = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
-    if walk.target.refs and definition_names - done.keys():
+    if walk.target.refs and definition_names - definitions_by_name.keys():
         walk.report_loss("", "$defs", Action.REWRITTEN, "unreferenced definitions are left out")
     elif not walk.target.refs and definition_names:
         walk.report_loss("", "$defs", Action.REWRITTEN, "definitions are inlined where they are referenced")

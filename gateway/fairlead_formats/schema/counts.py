@@ -34,19 +34,19 @@ def measure_schema(schema: JsonObject, budget: ConversionBudget) -> Counts:
     counts = Counts()
     queue = [(schema, 1)]
     while queue:
-        here, depth = queue.pop()
+        subschema, depth = queue.pop()
         budget.charge_node(depth)
         counts.depth = max(counts.depth, depth)
-        properties = here.get("properties", {})
+        properties = subschema.get("properties", {})
         counts.properties += len(properties)
-        counts.optional += len(properties.keys() - set(here.get("required", ())))
-        counts.text += sum(map(len, properties)) + sum(map(len, here.get("$defs", ())))
-        values = here.get("enum", ())
+        counts.optional += len(properties.keys() - set(subschema.get("required", ())))
+        counts.text += sum(map(len, properties)) + sum(map(len, subschema.get("$defs", ())))
+        values = subschema.get("enum", ())
         counts.values += len(values)
         text = sum(len(value) for value in values if isinstance(value, str))
         counts.text += text
         if len(values) > MANY_VALUES:
             counts.long_enum = max(counts.long_enum, text)
-        counts.unions += "anyOf" in here or isinstance(here.get("type"), list)
-        queue += [(part, depth + (way[0] not in _SAME_LEVEL)) for way, part in parts(here)]
+        counts.unions += "anyOf" in subschema or isinstance(subschema.get("type"), list)
+        queue += [(part, depth + (steps[0] not in _SAME_LEVEL)) for steps, part in parts(subschema)]
     return counts

@@ -101,10 +101,10 @@ def _class(text: str, position: int) -> Generator[str, None, int]:
     """A character class in Python's syntax. Returns the position of its end. Unlike in Python, a `]` at the beginning
     closes the class.
     """
-    begin = position
+    start = position
     position += 1
-    negated = text.startswith("^", position)
-    position += negated
+    is_negated = text.startswith("^", position)
+    position += is_negated
     members: list[str] = []
     while position < len(text) and text[position] != "]":
         match = _PIECE.match(text, position) if text[position] == "\\" else None
@@ -116,11 +116,11 @@ def _class(text: str, position: int) -> Generator[str, None, int]:
             members.append(r"\-")
             position += 1
     if position >= len(text):
-        raise re.error("unterminated character set", text, begin)
+        raise re.error("unterminated character set", text, start)
     if members:
-        yield f"[{'^' if negated else ''}{''.join(members)}]"
+        yield f"[{'^' if is_negated else ''}{''.join(members)}]"
     else:
-        yield r"[\s\S]" if negated else "(?!)"
+        yield r"[\s\S]" if is_negated else "(?!)"
     return position + 1
 
 

@@ -51,25 +51,27 @@ def intersect(first: Any, second: Any, budget: ConversionBudget, depth: int = 0)
         return first
     if not isinstance(first, dict) or not isinstance(second, dict):
         return NOTHING
-    merged = dict(first)
+    merged_schema = dict(first)
     for keyword, value in second.items():
         if keyword in _OBJECT:
             continue
-        if keyword not in merged:
-            merged[keyword] = value
-        elif merged[keyword] != value and keyword not in ANNOTATIONS:
-            merged[keyword] = _intersect_values(keyword, merged[keyword], value, merged, budget, depth)
-    _intersect_objects(merged, first, second, budget, depth)
-    if isinstance(merged.get("type"), list) and not merged["type"]:
+        if keyword not in merged_schema:
+            merged_schema[keyword] = value
+        elif merged_schema[keyword] != value and keyword not in ANNOTATIONS:
+            merged_schema[keyword] = _intersect_values(
+                keyword, merged_schema[keyword], value, merged_schema, budget, depth
+            )
+    _intersect_objects(merged_schema, first, second, budget, depth)
+    if isinstance(merged_schema.get("type"), list) and not merged_schema["type"]:
         return NOTHING
-    return merged
+    return merged_schema
 
 
 _OBJECT: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
 
 
 def _intersect_objects(
-    merged: JsonObject, first: JsonObject, second: JsonObject, budget: ConversionBudget, depth: int
+    merged_schema: JsonObject, first: JsonObject, second: JsonObject, budget: ConversionBudget, depth: int
 ) -> None:
     """Intersect the three keywords about properties, which depend on each other: each schema may constrain properties
     that the other names.
@@ -80,17 +82,17 @@ def _intersect_objects(
     if any("patternProperties" in side for side in sides) and _OBJECT & first.keys():
         raise Unmergeable("both schemas have patternProperties")
     for keyword in _OBJECT & second.keys():
-        merged.setdefault(keyword, second[keyword])
+        merged_schema.setdefault(keyword, second[keyword])
     names = dict.fromkeys(name for side in sides for name in _properties(side))
     if names:
-        merged["properties"] = {
+        merged_schema["properties"] = {
             name: intersect(_property(first, name), _property(second, name), budget, depth + 1) for name in names
         }
     rest = intersect(
         first.get("additionalProperties", True), second.get("additionalProperties", True), budget, depth + 1
     )
     if rest is not True:
-        merged["additionalProperties"] = False if rest == NOTHING else rest
+        merged_schema["additionalProperties"] = False if rest == NOTHING else rest
 
 
 def _properties(schema: JsonObject) -> JsonObject:
@@ -103,13 +105,15 @@ def _property(schema: JsonObject, name: str) -> Any:
     return properties[name] if name in properties else schema.get("additionalProperties", True)
 
 
-def _intersect_values(keyword: str, a: Any, b: Any, merged: JsonObject, budget: ConversionBudget, depth: int) -> Any:
+def _intersect_values(
+    keyword: str, a: Any, b: Any, merged_schema: JsonObject, budget: ConversionBudget, depth: int
+) -> Any:
     if keyword in _COMBINERS:
         try:
             return _COMBINERS[keyword](a, b)
         except TypeError as error:
             raise Unmergeable(f"the two values of {keyword} cannot be compared") from error
-    if keyword in {"items", "contains", "propertyNames"} and "prefixItems" not in merged:
+    if keyword in {"items", "contains", "propertyNames"} and "prefixItems" not in merged_schema:
         if keyword == "contains":
             raise Unmergeable("both schemas have contains")
         return intersect(a, b, budget, depth + 1)
@@ -133,13 +137,13 @@ def types_of(value: Any) -> list[str]:
 
 
 def _types(a: Any, b: Any) -> Any:
-    common = []
+    common_types = []
     for kind in types_of(a):
         if kind in types_of(b):
-            common.append(kind)
+            common_types.append(kind)
         elif {"number": "integer", "integer": "number"}.get(kind) in types_of(b):
-            common.append("integer")
-    return common[0] if len(common) == 1 else common
+            common_types.append("integer")
+    return common_types[0] if len(common_types) == 1 else common_types
 
 
 def _enums(a: Any, b: Any) -> Any:
@@ -177,7 +181,7 @@ def _larger(a: Any, b: Any) -> Any:
     return max(a, b)
 
 
-def _minimum(a: Any, b: Any) -> Any:
+def _smaller(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
@@ -190,11 +194,11 @@ _COMBINERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "minLength": _larger,
     "minItems": _larger,
     "minProperties": _larger,
-    "maximum": _minimum,
-    "exclusiveMaximum": _minimum,
-    "maxLength": _minimum,
-    "maxItems": _minimum,
-    "maxProperties": _minimum,
+    "maximum": _smaller,
+    "exclusiveMaximum": _smaller,
+    "maxLength": _smaller,
+    "maxItems": _smaller,
+    "maxProperties": _smaller,
     "multipleOf": _multiples,
     "uniqueItems": lambda a, b: a or b,
     "allOf": lambda a, b: [*a, *b],
@@ -214,10 +218,10 @@ def _two_are_disjoint(a: Any, b: Any) -> bool:
         return not any(json_equal(x, y) for x in values for y in others)
     if "type" in a and "type" in b and not types_of(_types(a["type"], b["type"])):
         return True
-    shared = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
+    shared_names = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
     return (
-        any(_two_are_disjoint(_properties(a)[name], _properties(b)[name]) for name in sorted(shared))
-        if shared
+        any(_two_are_disjoint(_properties(a)[name], _properties(b)[name]) for name in sorted(shared_names))
+        if shared_names
         else False
     )
 
@@ -243,24 +247,30 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
     properties: dict[str, list[Any]] = {}
     for branch in branches:
         for name, schema in _properties(branch).items():
-            seen = properties.setdefault(name, [])
-            if schema not in seen:
-                seen.append(schema)
-    needs = [
+            schemas = properties.setdefault(name, [])
+            if schema not in schemas:
+                schemas.append(schema)
+    required_by_branch = [
         [name for name in _properties(b) if name in _required_names(b)]
         + sorted(_required_names(b) - set(_properties(b)))
         for b in branches
     ]
-    merged: JsonObject = {
+    merged_schema: JsonObject = {
         "type": "object",
-        "properties": {name: seen[0] if len(seen) == 1 else {"anyOf": seen} for name, seen in properties.items()},
+        "properties": {
+            name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in properties.items()
+        },
     }
-    common = [name for name in needs[0] if all(name in need for need in needs)] if needs else []
-    if common:
-        merged["required"] = common
+    common_names = (
+        [name for name in required_by_branch[0] if all(name in need for need in required_by_branch)]
+        if required_by_branch
+        else []
+    )
+    if common_names:
+        merged_schema["required"] = common_names
     if all(branch.get("additionalProperties", True) is False for branch in branches):
-        merged["additionalProperties"] = False
-    return merged, needs
+        merged_schema["additionalProperties"] = False
+    return merged_schema, required_by_branch
 
 
 def properties_narrowed_by_union(branches: list[JsonObject], union: JsonObject) -> list[str]:

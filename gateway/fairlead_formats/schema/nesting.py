@@ -33,29 +33,29 @@ def limit(walk: Walk, out: JsonObject) -> JsonObject:
         return out
     if walk.target.refs:
         return _move_to_definitions(walk, out, max_levels)
-    fitting = _fit(walk, out, max_levels, "")
-    return out if fitting is None else fitting  # the root is an object, which always fits
+    fitted_schema = _fit(walk, out, max_levels, "")
+    return out if fitted_schema is None else fitted_schema  # the root is an object, which always fits
 
 
 def levels(schema: JsonObject) -> int:
     """Number of levels of a converted schema; 1 for a schema without subschemas."""
-    deepest, pending = 1, [(schema, 1)]
+    max_level, pending = 1, [(schema, 1)]
     while pending:
-        here, level = pending.pop()
-        deepest = max(deepest, level)
-        pending += [(part, 1 if way[0] == "$defs" else level + 1) for way, part in parts(here, _LEVELS)]
-    return deepest
+        subschema, level = pending.pop()
+        max_level = max(max_level, level)
+        pending += [(part, 1 if steps[0] == "$defs" else level + 1) for steps, part in parts(subschema, _LEVELS)]
+    return max_level
 
 
 def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
     """(path, subschema) for each direct subschema except definitions."""
     if isinstance(schema, dict):
-        yield from ((pointer(*way), part) for way, part in parts(schema, APPLICATORS))
+        yield from ((pointer(*steps), part) for steps, part in parts(schema, APPLICATORS))
 
 
-def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:
-    """A copy of the schema with `by(subschema, path)` in place of each subschema; other values are shared."""
-    return {keyword: shapes.replace_schemas(keyword, value, by) for keyword, value in schema.items()}
+def _replace_parts(schema: JsonObject, replace: Callable[[Any, str], Any]) -> JsonObject:
+    """A copy of the schema with `replace(subschema, path)` in place of each subschema; other values are shared."""
+    return {keyword: shapes.replace_schemas(keyword, value, replace) for keyword, value in schema.items()}
 
 
 def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonObject:
@@ -64,11 +64,11 @@ def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonOb
     old_defs = out.get("$defs", {})
 
     def move(schema: JsonObject, level: int, path: str) -> JsonObject:
-        def part(inner: Any, at: str) -> Any:
+        def part(inner: Any, part_path: str) -> Any:
             if not isinstance(inner, dict) or next(_parts(inner), None) is None:
                 return inner
             if level + 1 < max_levels:
-                return move(inner, level + 1, path + at)
+                return move(inner, level + 1, path + part_path)
             name = next(
                 candidate
                 for i in range(len(defs) + 1, 20_000)
@@ -76,12 +76,12 @@ def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonOb
             )
             defs[name] = {}  # reserves the name before its subschemas get names
             walk.report_loss(
-                path + at,
+                path + part_path,
                 "",
                 Action.REWRITTEN,
                 f"{walk.target.name} accepts {max_levels} levels of nesting: moved to $defs/{name}",
             )
-            defs[name] = move(inner, 1, path + at)
+            defs[name] = move(inner, 1, path + part_path)
             return {"$ref": f"#/$defs/{name}"}
 
         return _replace_parts(schema, part)
@@ -91,46 +91,51 @@ def _move_to_definitions(walk: Walk, out: JsonObject, max_levels: int) -> JsonOb
     return {**fitted_schema, "$defs": {**definitions, **defs}}
 
 
-def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """The schema reduced to `room` levels; None if no schema of its type has so few levels."""
+def _fit(walk: Walk, schema: JsonObject, levels_left: int, path: str) -> JsonObject | None:
+    """The schema reduced to `levels_left` levels; None if no schema of its type has so few levels."""
     if next(_parts(schema), None) is None:
         return schema
-    if room > 1 and (fitted_schema := _fit_parts(walk, schema, room, path)) is not None:
+    if levels_left > 1 and (fitted_schema := _fit_parts(walk, schema, levels_left, path)) is not None:
         return fitted_schema
     kind = schema.get("type")
     if kind == "object" and path:
         return _describe(walk, schema, path)
     if kind == "object":
-        return _replace_parts(schema, lambda part, at: _fit(walk, part, room - 1, at) or _any_array(walk, part, at))
+        return _replace_parts(
+            schema,
+            lambda part, part_path: _fit(walk, part, levels_left - 1, part_path) or _any_array(walk, part, part_path),
+        )
     return None
 
 
-def _fit_parts(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """The schema with all subschemas reduced to `room` - 1 levels; None if one of them cannot be reduced. Alternatives
-    of an `anyOf` that cannot be reduced are left out if at least one remains.
+def _fit_parts(walk: Walk, schema: JsonObject, levels_left: int, path: str) -> JsonObject | None:
+    """The schema with all subschemas reduced to `levels_left` - 1 levels; None if one of them cannot be reduced. In an
+    `anyOf`, alternatives that cannot be reduced are left out if at least one remains.
     """
-    mark = len(walk.losses)
-    fitted = {at: _fit(walk, part, room - 1, path + at) for at, part in _parts(schema)}
-    fitting = [part for part in fitted.values() if part is not None]
-    if len(fitting) == len(fitted):
-        return _replace_parts(schema, lambda part, at: fitted.get(at, part))
-    if "anyOf" in schema and fitting:
+    loss_count = len(walk.losses)
+    results_by_path = {
+        part_path: _fit(walk, part, levels_left - 1, path + part_path) for part_path, part in _parts(schema)
+    }
+    fitted_parts = [part for part in results_by_path.values() if part is not None]
+    if len(fitted_parts) == len(results_by_path):
+        return _replace_parts(schema, lambda part, part_path: results_by_path.get(part_path, part))
+    if "anyOf" in schema and fitted_parts:
         walk.report_loss(
             path,
             "anyOf",
             Action.NARROWED,
             f"{walk.target.name} does not support alternatives nested this deep",
         )
-        return {**schema, "anyOf": fitting}
-    del walk.losses[mark:]
+        return {**schema, "anyOf": fitted_parts}
+    del walk.losses[loss_count:]
     return None
 
 
 def _describe(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     properties = schema.get("properties", {})
-    needed = schema.get("required", ())
+    required_names = schema.get("required", ())
     names = ", ".join(
-        f"{name}{'' if name in needed else '?'} ({constraint_texts.phrase(_outline(part))})"
+        f"{name}{'' if name in required_names else '?'} ({constraint_texts.phrase(_outline(part))})"
         for name, part in properties.items()
     )
     note = f"an object with {names}" if names else "an object"

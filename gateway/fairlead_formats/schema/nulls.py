@@ -42,23 +42,27 @@ def with_null(schema: JsonObject) -> JsonObject:
     """A schema that also allows null, which is what authors mean by `nullable` beside any keyword: one type allows null
     as soon as it is listed, but `enum`, `const`, a reference and combined schemas would still forbid it.
     """
-    holding = [keyword for keyword in _APPLICATORS if keyword in schema]
+    applicators = [keyword for keyword in _APPLICATORS if keyword in schema]
     alternatives = schema.get("anyOf")
-    if holding == ["anyOf"] and isinstance(alternatives, list) and schema.keys().isdisjoint(("type", "enum", "const")):
+    if (
+        applicators == ["anyOf"]
+        and isinstance(alternatives, list)
+        and schema.keys().isdisjoint(("type", "enum", "const"))
+    ):
         return schema if any(map(allows_null, alternatives)) else {**schema, "anyOf": [*alternatives, {"type": "null"}]}
-    if holding or schema.get("const") is not None:
-        outer = {keyword: schema[keyword] for keyword in _ANNOTATIONS if keyword in schema}
-        inner = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
-        return {**outer, "anyOf": [inner, {"type": "null"}]}
-    made = dict(schema)
-    stated, values = made.get("type"), made.get("enum")
-    if isinstance(stated, str):
-        made["type"] = stated if stated == "null" else [stated, "null"]
-    elif isinstance(stated, list) and "null" not in stated:
-        made["type"] = [*stated, "null"]
+    if applicators or schema.get("const") is not None:
+        annotations = {keyword: schema[keyword] for keyword in _ANNOTATIONS if keyword in schema}
+        constraints = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
+        return {**annotations, "anyOf": [constraints, {"type": "null"}]}
+    nullable_schema = dict(schema)
+    types, values = nullable_schema.get("type"), nullable_schema.get("enum")
+    if isinstance(types, str):
+        nullable_schema["type"] = types if types == "null" else [types, "null"]
+    elif isinstance(types, list) and "null" not in types:
+        nullable_schema["type"] = [*types, "null"]
     if isinstance(values, list) and None not in values:
-        made["enum"] = [*values, None]
-    return made
+        nullable_schema["enum"] = [*values, None]
+    return nullable_schema
 
 
 def remove_nulls(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
@@ -67,8 +71,8 @@ def remove_nulls(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject
     A null is removed if the original schema describes the property, does not require it and does not allow null. All
     other nulls stay.
     """
-    cleaned = _Cleaner(dict(schema)).clean(arguments, schema, 0)
-    return cleaned if isinstance(cleaned, dict) else arguments
+    remaining = _Cleaner(dict(schema)).clean(arguments, schema, 0)
+    return remaining if isinstance(remaining, dict) else arguments
 
 
 class _Cleaner:
@@ -80,21 +84,21 @@ class _Cleaner:
             return value
         shapes = self._shapes(schema)
         if isinstance(value, list):
-            inner = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
-            if not inner:
+            item_schemas = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
+            if not item_schemas:
                 return value
-            union = inner[0] if len(inner) == 1 else {"anyOf": inner}
+            union = item_schemas[0] if len(item_schemas) == 1 else {"anyOf": item_schemas}
             return [self.clean(item, union, depth + 1) for item in value]
         out = {}
         for name, part in value.items():
-            owners = [shape for shape in shapes if name in _properties(shape)]
-            subschemas = [shape["properties"][name] for shape in owners]
+            shapes_with_name = [shape for shape in shapes if name in _properties(shape)]
+            subschemas = [shape["properties"][name] for shape in shapes_with_name]
             if (
                 part is None
-                and owners
+                and shapes_with_name
                 and not any(
                     self._means_null(name, shape, subschema)
-                    for shape, subschema in zip(owners, subschemas, strict=True)
+                    for shape, subschema in zip(shapes_with_name, subschemas, strict=True)
                 )
             ):
                 continue
@@ -103,8 +107,8 @@ class _Cleaner:
         return out
 
     def _means_null(self, name: str, shape: Mapping[str, Any], schema: Any) -> bool:
-        needed = shape.get("required")
-        if isinstance(needed, list) and name in needed:
+        required_names = shape.get("required")
+        if isinstance(required_names, list) and name in required_names:
             return True
         if not isinstance(schema, Mapping):
             return bool(schema)
@@ -117,15 +121,15 @@ class _Cleaner:
     def _shapes(self, schema: Any) -> list[Mapping[str, Any]]:
         """The schema and all its alternatives and parts, with references followed; at most `MAX_SHAPES`."""
         queue, shapes = [schema], []
-        for here in queue:
-            if len(queue) > MAX_SHAPES or not isinstance(here, (dict, Mapping)):
+        for subschema in queue:
+            if len(queue) > MAX_SHAPES or not isinstance(subschema, (dict, Mapping)):
                 continue
-            shapes.append(here)
-            if "$ref" in here:
-                queue.append(self._refs.target(here["$ref"]))
+            shapes.append(subschema)
+            if "$ref" in subschema:
+                queue.append(self._refs.target(subschema["$ref"]))
             for keyword in ("anyOf", "oneOf", "allOf"):
-                if isinstance(here.get(keyword), list):
-                    queue += here[keyword]
+                if isinstance(subschema.get(keyword), list):
+                    queue += subschema[keyword]
         return shapes
 
 

@@ -24,45 +24,45 @@ def write_enum(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes
     """Write `enum` with distinct values of the schema's type. Some targets support only strings."""
     values = schema["enum"]
     kinds = schema.get("type")
-    fitting = _values_of_kinds(values, kinds)
-    if len(fitting) != len(values):
+    valid_values = _values_of_kinds(values, kinds)
+    if len(valid_values) != len(values):
         walk.report_loss(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
-    if not fitting:
+    if not valid_values:
         walk.report_loss(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
         notes.append(constraint_texts.describe("enum", values))
     elif walk.target.string_enums:
-        _strings(walk, out, schema, fitting, path, notes)
+        _strings(walk, out, schema, valid_values, path, notes)
     else:
-        out["enum"] = fitting if len(fitting) != len(values) else values
+        out["enum"] = valid_values if len(valid_values) != len(values) else values
 
 
 def _values_of_kinds(values: list[Any], kinds: Any) -> list[Any]:
-    allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
-    distinct: dict[tuple[str, str], Any] = {}
+    allowed_kinds = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
+    distinct_values: dict[tuple[str, str], Any] = {}
     for value in values:
         kind = type_of(value)
-        if allowed is None or kind in allowed or _is_allowed_number(value, kind, allowed):
-            distinct.setdefault((kind, constraint_texts.compact(value)), value)
-    return list(distinct.values())
+        if allowed_kinds is None or kind in allowed_kinds or _is_allowed_number(value, kind, allowed_kinds):
+            distinct_values.setdefault((kind, constraint_texts.compact(value)), value)
+    return list(distinct_values.values())
 
 
-def _is_allowed_number(value: Any, kind: str, allowed: set[str]) -> bool:
+def _is_allowed_number(value: Any, kind: str, allowed_kinds: set[str]) -> bool:
     if kind == "integer":
-        return "number" in allowed
-    return kind == "number" and "integer" in allowed and float(value).is_integer()
+        return "number" in allowed_kinds
+    return kind == "number" and "integer" in allowed_kinds and float(value).is_integer()
 
 
 def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any], path: str, notes: list[str]) -> None:
     texts = [value for value in values if isinstance(value, str) and value]
     if None in values and schema.get("type") != "null":
         out["nullable"] = True
-    rest = [value for value in values if value is not None and not (isinstance(value, str) and value)]
-    if texts and not rest:
+    other_values = [value for value in values if value is not None and not (isinstance(value, str) and value)]
+    if texts and not other_values:
         out["enum"] = texts
         if len(texts) != len(values):
             walk.report_loss(path, "enum", Action.REWRITTEN, "null among the values became nullable")
-    elif _are_successive(rest) and not texts and schema.get("type") in ("integer", None):
-        out["minimum"], out["maximum"] = min(rest), max(rest)
+    elif _are_successive(other_values) and not texts and schema.get("type") in ("integer", None):
+        out["minimum"], out["maximum"] = min(other_values), max(other_values)
         walk.report_loss(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
         walk.report_loss(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports only enums of non-empty strings")
@@ -112,13 +112,13 @@ def write_pattern_properties(walk: Walk, out: JsonObject, schema: JsonObject, pa
         walk.report_loss(path + pointer("patternProperties", name), "patternProperties", Action.DESCRIBED, why)
         notes.append(constraint_texts.describe("patternProperties", {name: value[name]}))
     depth = walk.depth + 1
-    written = {
+    converted = {
         name: walk.convert_subschema(part, path + pointer("patternProperties", name), depth)
         for name, part in value.items()
         if name not in faults
     }
-    if written or not value:
-        out["patternProperties"] = written
+    if converted or not value:
+        out["patternProperties"] = converted
 
 
 def _fault(walk: Walk, text: str) -> str | None:
@@ -171,8 +171,8 @@ def _inclusive_bound(walk: Walk, schema: JsonObject, path: str, notes: list[str]
     bound = schema[keyword]
     if schema.get("type") == "integer":
         walk.report_loss(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
-        whole = ceil(bound) if step > 0 else floor(bound)
-        return whole + step if whole == bound else whole
+        rounded_bound = ceil(bound) if step > 0 else floor(bound)
+        return rounded_bound + step if rounded_bound == bound else rounded_bound
     walk.report_loss(
         path,
         keyword,
@@ -190,8 +190,8 @@ def write_prefix_items(walk: Walk, out: JsonObject, schema: JsonObject, path: st
     walk.report_loss(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
     notes.append(constraint_texts.describe("prefixItems", parts))
     item_schemas = [*parts, rest] if isinstance(rest, dict) else parts
-    different = [part for i, part in enumerate(item_schemas) if part not in item_schemas[:i]]
-    union = different[0] if len(different) == 1 else {"anyOf": different}
+    distinct_schemas = [part for i, part in enumerate(item_schemas) if part not in item_schemas[:i]]
+    union = distinct_schemas[0] if len(distinct_schemas) == 1 else {"anyOf": distinct_schemas}
     if rest is None or rest is True:
         union = True
     out["items"] = walk.convert_subschema(union, f"{path}/prefixItems", walk.depth + 1)

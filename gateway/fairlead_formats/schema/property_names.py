@@ -30,7 +30,7 @@ _ALPHABETS: Final = (ANTHROPIC_NAMES, GEMINI_NAMES)
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]+")
 _HASH_DIGITS: Final = 8
 """Number of hexadecimal digits of the hash."""
-_MAX_PLAIN: Final = 55
+_MAX_READABLE: Final = 55
 """Number of characters of the original name before the hash: 64 in all."""
 _NAME_MAPS: Final = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
 """Keywords whose member names are property names."""
@@ -45,11 +45,11 @@ def rename(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, d
     """The schema with replaced property names, and a map of replacements to original names. Returns the same schema if
     `alphabet` matches all names. Raises TooMuch for a schema that is nested too deeply.
     """
-    refused = _refused_names(schema, alphabet)
-    if not refused:
+    refused_names = _refused_names(schema, alphabet)
+    if not refused_names:
         return schema, {}
-    others = {name: _replacement_name(name) for name in refused}
-    return _Renaming(schema, others).copy(schema, 0), {other: name for name, other in others.items()}
+    replacements = {name: _replacement_name(name) for name in refused_names}
+    return _Renaming(schema, replacements).copy(schema, 0), {other: name for name, other in replacements.items()}
 
 
 def restore_names(arguments: Any, names: Mapping[str, str]) -> Any:
@@ -73,31 +73,31 @@ def restore_path(path: str, names: Mapping[str, str]) -> str:
 
 
 def _replacement_name(name: str) -> str:
-    plain = _UNSAFE.sub("_", name).strip("_")[:_MAX_PLAIN]
-    if not plain[:1].isalpha():
-        plain = f"p_{plain}"[:_MAX_PLAIN].rstrip("_")
-    return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASH_DIGITS]}"
+    readable_part = _UNSAFE.sub("_", name).strip("_")[:_MAX_READABLE]
+    if not readable_part[:1].isalpha():
+        readable_part = f"p_{readable_part}"[:_MAX_READABLE].rstrip("_")
+    return f"{readable_part}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASH_DIGITS]}"
 
 
 def _refused_names(schema: object, alphabet: re.Pattern[str]) -> list[str]:
     """Names of all properties in a schema that `alphabet` does not match, without repeats and in stable order."""
     names: dict[str, None] = {}
-    todo: list[Any] = [schema]
-    while todo:
-        value = todo.pop()
+    pending: list[Any] = [schema]
+    while pending:
+        value = pending.pop()
         if value.__class__ is dict:
             properties = value.get("properties")
             if properties.__class__ is dict:
                 names.update((name, None) for name in properties if not alphabet.match(name))
-            todo += value.values()
+            pending += value.values()
         elif value.__class__ is list:
-            todo += value
+            pending += value
     return [*names]
 
 
 class _Renaming:
-    def __init__(self, root: JsonObject, others: Mapping[str, str]) -> None:
-        self._others = others
+    def __init__(self, root: JsonObject, replacements: Mapping[str, str]) -> None:
+        self._replacements = replacements
         self._schemas = {id(schema) for schema in all_schemas(root)}
 
     def copy(self, value: Any, depth: int) -> Any:
@@ -113,7 +113,7 @@ class _Renaming:
     def _schema(self, out: JsonObject) -> JsonObject:
         for keyword in _NAME_MAPS:
             if isinstance(out.get(keyword), dict):
-                out[keyword] = {self._others.get(name, name): part for name, part in out[keyword].items()}
+                out[keyword] = {self._replacements.get(name, name): part for name, part in out[keyword].items()}
         for keyword in ("dependentRequired", "dependencies"):
             if isinstance(out.get(keyword), dict):
                 out[keyword] = {name: self._names(part) for name, part in out[keyword].items()}
@@ -128,11 +128,13 @@ class _Renaming:
         """Rename the strings of a list; other values are returned unchanged."""
         if not isinstance(names, list):
             return names
-        return [self._others.get(name, name) if isinstance(name, str) else name for name in names]
+        return [self._replacements.get(name, name) if isinstance(name, str) else name for name in names]
 
     def _rename_reference(self, reference: str) -> str:
         """The `$ref` with replaced names of the properties in its path."""
-        paths = {f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._others.items()}
+        paths = {
+            f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._replacements.items()
+        }
         for path, other in paths.items():
             reference = re.sub(rf"(?<=/){re.escape(path)}(?=/|\Z)", other.replace("\\", "\\\\"), reference)
         return reference

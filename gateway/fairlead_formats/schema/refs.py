@@ -70,11 +70,11 @@ class SchemaReferences:
                 ):
                     self._names[ref] = unquote(own_name).replace("~1", "/").replace("~0", "~")
                     return self._names[ref]
-            plain = "_".join(part for part in ref.lstrip("#/").split("/")[-3:] if part) or "root"
-            taken = {*self._names.values(), *self._defs()}
-            name, number = plain, 2
-            while name in taken:
-                name, number = f"{plain}_{number}", number + 1
+            base_name = "_".join(part for part in ref.lstrip("#/").split("/")[-3:] if part) or "root"
+            taken_names = {*self._names.values(), *self._defs()}
+            name, number = base_name, 2
+            while name in taken_names:
+                name, number = f"{base_name}_{number}", number + 1
             self._names[ref] = name
         return self._names[ref]
 

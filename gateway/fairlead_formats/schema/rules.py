@@ -27,7 +27,7 @@ Table = dict[str, "Cell"]
 
 
 class Cell(StrEnum):
-    """Treatment of a keyword; see the module."""
+    """Treatment of a keyword."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -92,8 +92,11 @@ class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
     unknown: Cell = Cell.KEEP
     """Treatment of keywords without a row, below the root."""
     unknown_root: Cell = Cell.KEEP
+    """Treatment of keywords without a row, at the root."""
     root: Table = {}
+    """Treatment of keywords at the root."""
     nested: Table = {}
+    """Treatment of keywords below the root."""
 
     @property
     def strict(self) -> bool:

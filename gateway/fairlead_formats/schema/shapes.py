@@ -93,25 +93,25 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
-    """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value unchanged."""
+def replace_schemas(keyword: str, value: Any, replace: Callable[[Any, str], Any]) -> Any:
+    """The value of a keyword with `replace(schema, pointer)` in place of each schema in it; other values unchanged."""
     if keyword in MAPS:
-        return {name: by(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
+        return {name: replace(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
     if keyword in LISTS:
-        return [by(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
+        return [replace(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
     if keyword == "dependencies":  # up to draft 7, its values may also be lists of names
         return {
-            name: part if isinstance(part, list) else by(part, f"/{keyword}/{escape_step(name)}")
+            name: part if isinstance(part, list) else replace(part, f"/{keyword}/{escape_step(name)}")
             for name, part in value.items()
         }
-    return by(value, f"/{keyword}") if keyword in SINGLES else value
+    return replace(value, f"/{keyword}") if keyword in SINGLES else value
 
 
-_PLAIN: Final = frozenset({"type", "description"})
+_PLAIN_KEYWORDS: Final = frozenset({"type", "description"})
 _PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required"})
 _PLAIN_ROOT: Final = frozenset({"type", "properties", "required"})
 _PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
-_NONE: Final = ()
+_ABSENT: Final = ()
 """Stands for an absent keyword, because None would mean the value null."""
 _SCALARS: Final = ("string", "integer", "number", "boolean")  # not a set: the looked-up value may be unhashable
 
@@ -129,13 +129,15 @@ def _is_plain_object(schema: Mapping[str, Any], depth: int, max_level: int) -> b
     properties = schema.get("properties")
     if schema.get("type") != "object" or properties.__class__ is not dict or depth > max_level:
         return False
-    required = schema.get("required", _NONE)
-    if required is not _NONE and (required.__class__ is not list or not _are_distinct_properties(required, properties)):
+    required = schema.get("required", _ABSENT)
+    if required is not _ABSENT and (
+        required.__class__ is not list or not _are_distinct_properties(required, properties)
+    ):
         return False
     for part in properties.values():
         if part.__class__ is not dict:
             return False
-        if part.keys() <= _PLAIN:
+        if part.keys() <= _PLAIN_KEYWORDS:
             if part.get("type") not in _SCALARS:
                 return False
         elif not _is_plain_part(part, depth + 1, max_level):
@@ -163,6 +165,6 @@ def _is_plain_part(part: dict[str, Any], depth: int, max_level: int) -> bool:
     items = part.get("items")
     if items.__class__ is not dict or items.get("description", "").__class__ is not str:
         return False
-    if items.keys() <= _PLAIN:
+    if items.keys() <= _PLAIN_KEYWORDS:
         return items.get("type") in _SCALARS
     return _is_plain_part(items, depth + 1, max_level)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead_formats.schema import closing, constraint_texts, merge, patterns
 from fairlead_formats.schema.merge import type_of
 from fairlead_formats.schema.rules import Cell
-from fairlead_formats.schema.untyped import anything
+from fairlead_formats.schema.untyped import any_value_schema
 from fairlead_formats.tool_format import Action
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+def replace_one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with `anyOf` in place of `oneOf`."""
     if merge.are_disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
         walk.report_loss(path, "oneOf", Action.REWRITTEN, "oneOf with exclusive alternatives became anyOf")
@@ -52,7 +52,7 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
             walk.report_loss(path, "type", Action.REWRITTEN, "a list with one type was replaced by the type")
             return {**schema, "type": kind[0]}
         if not target.type_lists:
-            return _split(walk, schema, kind, path)
+            return _split_types(walk, schema, kind, path)
     return schema
 
 
@@ -91,7 +91,7 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
                 path, "type", Action.NARROWED, f"every schema needs a type; the other keywords imply {kind}"
             )
             return {**schema, "type": kind}
-    return {**schema, **anything(walk, path)}
+    return {**schema, **any_value_schema(walk, path)}
 
 
 def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
@@ -123,17 +123,17 @@ _KEYWORDS_OF_TYPE: Final[dict[str, frozenset[str]]] = {
 _TYPE_KEYWORDS: Final = frozenset().union(*_KEYWORDS_OF_TYPE.values())
 
 
-def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonObject:
+def _split_types(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonObject:
     """The schema with a list of types as one type, `nullable` or `anyOf`; each alternative has its type's keywords."""
-    others = [kind for kind in kinds if kind != "null"]
+    other_kinds = [kind for kind in kinds if kind != "null"]
     if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-        kinds = others or kinds  # the enum excludes null, whatever `type` lists
+        kinds = other_kinds or kinds  # the enum excludes null, whatever `type` lists
     if len(kinds) == 1:
         walk.report_loss(path, "type", Action.REWRITTEN, "the enum does not include null")
         return {**schema, "type": kinds[0]}
-    if walk.target.nullable and len(others) == 1:
+    if walk.target.nullable and len(other_kinds) == 1:
         walk.report_loss(path, "type", Action.REWRITTEN, "a union with null became nullable")
-        return {**schema, "type": others[0], "nullable": True}
+        return {**schema, "type": other_kinds[0], "nullable": True}
     if "anyOf" in schema or "not" in schema:
         walk.report_loss(path, "type", Action.WIDENED, "a list of types next to anyOf is left out")
         return {key: value for key, value in schema.items() if key != "type"}
@@ -144,35 +144,39 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
         branch.update({key: value for key, value in schema.items() if key in _KEYWORDS_OF_TYPE.get(kind, ())})
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if values is not None:
-            fitting = [value for value in values if _fits(value, kind)]
-            if not fitting:
+            fitting_values = [value for value in values if _fits(value, kind)]
+            if not fitting_values:
                 continue
             if kind != "null":
-                branch["enum"] = fitting
+                branch["enum"] = fitting_values
         branches.append(branch)
-    shared = {k: v for k, v in schema.items() if k not in _TYPE_KEYWORDS and k not in {"type", "enum", "const"}}
-    return {**shared, "anyOf": branches} if branches else {**shared, "type": others[0] if others else "null"}
+    shared_members = {k: v for k, v in schema.items() if k not in _TYPE_KEYWORDS and k not in {"type", "enum", "const"}}
+    return (
+        {**shared_members, "anyOf": branches}
+        if branches
+        else {**shared_members, "type": other_kinds[0] if other_kinds else "null"}
+    )
 
 
 def _fits(value: Any, kind: str) -> bool:
-    actual = type_of(value)
-    return actual == kind or (kind == "number" and actual == "integer")
+    value_kind = type_of(value)
+    return value_kind == kind or (kind == "number" and value_kind == "integer")
 
 
-def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
+def isolate_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
     """The schema for a target whose `anyOf` has no siblings: null becomes `nullable`, other keywords move into the
     branches.
     """
     rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
     branches = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
-    null = len(branches) < len(schema["anyOf"])
+    has_null = len(branches) < len(schema["anyOf"])
     constraints = {key: value for key, value in rest.items() if key not in merge.ANNOTATIONS}
     if constraints:
         branches = _with_siblings(walk, branches, constraints, path)
     if not branches:
-        branches = [{"type": "null"}] if null else [True]
+        branches = [{"type": "null"}] if has_null else [True]
     description = rest.get("description")
-    if null or constraints or description:
+    if has_null or constraints or description:
         walk.report_loss(
             path,
             "anyOf",
@@ -183,13 +187,19 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         default = constraint_texts.describe("default", schema["default"])
         walk.report_loss(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
         description = constraint_texts.with_notes(description if isinstance(description, str) else None, [default])
-    written = [walk.convert_subschema(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)]
-    flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
+    converted_branches = [
+        walk.convert_subschema(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(branches)
+    ]
+    flat_branches = [
+        inner
+        for branch in converted_branches
+        for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])
+    ]
     if isinstance(description, str) and description:
-        flat = [_describe(branch, description) for branch in flat]
-    if null:
-        flat = [{**branch, "nullable": True} for branch in flat]
-    return flat[0] if len(flat) == 1 else {"anyOf": flat}
+        flat_branches = [_describe(branch, description) for branch in flat_branches]
+    if has_null:
+        flat_branches = [{**branch, "nullable": True} for branch in flat_branches]
+    return flat_branches[0] if len(flat_branches) == 1 else {"anyOf": flat_branches}
 
 
 def merge_description_into_branches(schema: JsonObject) -> JsonObject:
@@ -208,12 +218,12 @@ def _with_siblings(walk: Walk, branches: list[Any], siblings: JsonObject, path: 
     out = []
     for branch in branches:
         try:
-            whole = merge.intersect(walk.follow(branch, path), siblings, walk.budget)
+            merged_branch = merge.intersect(walk.follow(branch, path), siblings, walk.budget)
         except merge.Unmergeable as error:
             walk.report_loss(path, "anyOf", Action.WIDENED, f"keywords next to anyOf are left out: {error}")
-            whole = branch
-        if whole != merge.NOTHING:
-            out.append(whole)
+            merged_branch = branch
+        if merged_branch != merge.NOTHING:
+            out.append(merged_branch)
     return out
 
 

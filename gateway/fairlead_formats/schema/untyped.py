@@ -29,10 +29,10 @@ def to_object_schema(walk: Walk, schema: Any, path: str) -> JsonObject:
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
         walk.report_loss(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is not a schema")
-    return anything(walk, path)
+    return any_value_schema(walk, path)
 
 
-def anything(walk: Walk, path: str) -> JsonObject:
+def any_value_schema(walk: Walk, path: str) -> JsonObject:
     """A schema for any value. Raises NotStrict if the target supports none."""
     if not walk.target.typed:
         return {}
@@ -54,7 +54,7 @@ def cut_recursion(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str
     if kind == "array":
         out = {"type": "array", "items": {"type": "object"}}
     if not out:
-        out = anything(walk, path)
+        out = any_value_schema(walk, path)
     description = rest.get("description")
     note = f"a nested {name}, of the same shape" if name != "root" else "of the same shape as the whole"
     out["description"] = constraint_texts.with_notes(description if isinstance(description, str) else None, [note])

@@ -49,7 +49,9 @@ class Walk:
         self.depth = 0
         """Level of the schema for which a step is called."""
         self._active: list[str] = []
+        """References whose targets are being converted, outermost first."""
         self._reversed = False
+        """Whether a subschema below a keyword of `_REVERSING_KEYWORDS` is being converted."""
 
     def report_loss(self, path: str, keyword: str, action: Action, why: str) -> None:
         """Report a loss. Raises NotStrict if the target is strict and the schema's meaning changes."""
@@ -65,33 +67,33 @@ class Walk:
         if schema.__class__ is not dict:
             return untyped.to_object_schema(self, schema, path)
         schema = self.drop_malformed(schema, path)
-        mark = len(self._active)
+        active_count = len(self._active)
         try:
             if "$ref" in schema or "$dynamicRef" in schema:
                 return self._reference(schema, path, depth)
             return self._resolve(schema, path, depth)
         finally:
-            del self._active[mark:]
+            del self._active[active_count:]
 
     def drop_malformed(self, schema: JsonObject, path: str) -> JsonObject:
         """The schema without keywords whose value is malformed."""
         if not _malformed_keywords(schema):
             return schema
         schema = self._modern_bounds(schema, path)
-        malformed = _malformed_keywords(schema)
-        for keyword in malformed:
+        malformed_keywords = _malformed_keywords(schema)
+        for keyword in malformed_keywords:
             action = Action.REWRITTEN if _constrains_nothing(keyword, schema[keyword]) else Action.DROPPED
             self.report_loss(
                 path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is not a valid value of {keyword}"
             )
-        return {key: value for key, value in schema.items() if key not in malformed}
+        return {key: value for key, value in schema.items() if key not in malformed_keywords}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
         """Exclusive bounds as numbers. Until draft 6 they were booleans about the inclusive bounds."""
-        for keyword, inclusive in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if schema.get(keyword) is True and shapes.SHAPES[inclusive](schema.get(inclusive)):
-                schema = {**schema, keyword: schema[inclusive]}
-                del schema[inclusive]
+        for keyword, inclusive_keyword in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if schema.get(keyword) is True and shapes.SHAPES[inclusive_keyword](schema.get(inclusive_keyword)):
+                schema = {**schema, keyword: schema[inclusive_keyword]}
+                del schema[inclusive_keyword]
                 self.report_loss(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
         return schema
 
@@ -105,8 +107,10 @@ class Walk:
             return {**parts[0], **rest}
         for part in parts:
             try:
-                whole = merge.intersect(rest, self.follow(part, path), self.budget)
-                rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
+                merged_schema = merge.intersect(rest, self.follow(part, path), self.budget)
+                rest = (
+                    merged_schema if isinstance(merged_schema, dict) else {} if merged_schema is True else merge.NOTHING
+                )
                 rest = self.drop_malformed(rest, path)
             except merge.Unmergeable as error:
                 self.report_loss(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
@@ -155,7 +159,7 @@ class Walk:
         if "allOf" in schema and (table["allOf"] is Cell.FIX or len(schema["allOf"]) == 1):
             schema = self.merge_all_of(schema, path)
         if "oneOf" in schema and table["oneOf"] is Cell.FIX:
-            schema = steps.one_of(self, schema, path)
+            schema = steps.replace_one_of(self, schema, path)
         if schema == merge.NOTHING:
             return untyped.to_object_schema(self, False, path)
         if "$ref" in schema:  # it was in a part of `allOf`
@@ -164,7 +168,7 @@ class Walk:
         if reshaped is not schema:
             schema = self.drop_malformed(reshaped, path)
         if "anyOf" in schema and table["anyOf"] is Cell.FIX:
-            return steps.lone_any_of(self, schema, path, depth)
+            return steps.isolate_any_of(self, schema, path, depth)
         return self.write(schema, path, depth, table)
 
     def write(
@@ -203,18 +207,18 @@ class Walk:
     def _convert_value(self, keyword: str, value: Any, path: str, depth: int) -> Any:
         if keyword not in APPLICATORS and keyword != "dependencies":
             return value
-        trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
-        if trivial and (value is False or keyword != "items" or not self.target.typed):
+        is_trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
+        if is_trivial and (value is False or keyword != "items" or not self.target.typed):
             return value
-        before = self._reversed
+        was_reversed = self._reversed
         self._reversed = (
-            before or keyword in _REVERSING_KEYWORDS or (keyword == "oneOf" and not self._are_disjoint(value))
+            was_reversed or keyword in _REVERSING_KEYWORDS or (keyword == "oneOf" and not self._are_disjoint(value))
         )
-        written = shapes.replace_schemas(
-            keyword, value, lambda part, at: self.convert_subschema(part, path + at, depth + 1)
+        converted = shapes.replace_schemas(
+            keyword, value, lambda part, part_path: self.convert_subschema(part, path + part_path, depth + 1)
         )
-        self._reversed = before
-        return written
+        self._reversed = was_reversed
+        return converted
 
     def _are_disjoint(self, branches: list[Any]) -> bool:
         return merge.are_disjoint([self.refs.peek(branch) for branch in branches])
@@ -232,8 +236,8 @@ class Walk:
         if cell is Cell.NOTE:
             sentence = constraint_texts.describe(keyword, value)
             if sentence:
-                moved = keyword == "description"
-                self.report_loss(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, why)
+                is_description = keyword == "description"
+                self.report_loss(path, keyword, Action.REWRITTEN if is_description else Action.DESCRIBED, why)
                 notes.append(sentence)
         elif cell is Cell.OPEN:
             if value is not True and value != {}:
@@ -256,9 +260,9 @@ class Walk:
             return untyped.cut_recursion(self, ref, target, rest, path)
         self.report_loss(path, "$ref", Action.REWRITTEN, f"{ref} was replaced by its target")
         self.budget.charge_copy(self.refs.size(ref, target))
-        whole = self._beside_reference(rest, target, path)
+        merged_schema = self._beside_reference(rest, target, path)
         self._active.append(ref)
-        return self.convert_subschema(whole, path, depth + 1)
+        return self.convert_subschema(merged_schema, path, depth + 1)
 
     def _combines(self, rest: JsonObject) -> bool:
         """Whether siblings of a `$ref` have to be converted, for which the `$ref` must be resolved."""
@@ -275,12 +279,12 @@ class Walk:
         if not rest:
             return {"$ref": new_ref}
         rest = self.drop_malformed(steps.modernize_tuple(self, rest, path), path)
-        written = self.write(rest, path, depth, self.target.nested, partial=True)
+        converted = self.write(rest, path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
-            return {"$ref": new_ref, **written}
+            return {"$ref": new_ref, **converted}
         if rest.keys() <= merge.ANNOTATIONS:
             self.report_loss(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf: it must not have siblings")
-            return {"anyOf": [{"$ref": new_ref}], **written}
+            return {"anyOf": [{"$ref": new_ref}], **converted}
         raise NotStrict(path, "$ref", f"{ref} has other keywords next to it")
 
 

@@ -82,7 +82,7 @@ def account_of_search(
     """Account of a task with search. `definitions`: tokens of the few tools that are listed, such as `search_tools`."""
     per_search = search.query + search.results
     first_prompt = definitions + task.conversation
-    prompts = [first_prompt + per_search * done for done in range(task.searches + 1)]
+    prompts = [first_prompt + per_search * search_count for search_count in range(task.searches + 1)]
     calls = task.calls * (search.wrapped_call + search.wrapped_result)
     prompts += [prompts[-1] + calls] * (task.turns - 1)
     return _sum(prompts, task.searches * search.query + task.calls * search.wrapped_call, prices, cache)
@@ -96,14 +96,14 @@ def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: Cache
 
 
 def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
-    """Price of prompts, in thousandths of an input token's price. A prompt of fewer than `prices.least` tokens is not
-    cached.
+    """Price of prompts, in thousandths of an input token's price. A prompt of fewer than `prices.min_cached_prompt`
+    tokens is not cached.
     """
-    cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
+    cached_tokens = prompts[0] if cache.warm and prompts[0] >= prices.min_cached_prompt else 0
     price = 0
     for prompt in prompts:
-        price += cached * prices.read
-        cacheable = prompt >= prices.least
-        price += (prompt - cached) * (prices.write if cacheable else 1000)
-        cached = prompt if cacheable else 0
+        price += cached_tokens * prices.read
+        is_cacheable = prompt >= prices.min_cached_prompt
+        price += (prompt - cached_tokens) * (prices.write if is_cacheable else 1000)
+        cached_tokens = prompt if is_cacheable else 0
     return price

@@ -114,9 +114,9 @@ def load_o200k() -> O200kCounter | None:
 
 
 def _ranks() -> dict[bytes, int]:
-    packed = importlib.resources.files("fairlead_formats.tokens").joinpath(_FILE).read_bytes()
+    file_bytes = importlib.resources.files("fairlead_formats.tokens").joinpath(_FILE).read_bytes()
     try:
-        tokens = list(_unpack(lzma.decompress(packed)))
+        tokens = list(_unpack(lzma.decompress(file_bytes)))
     except (lzma.LZMAError, IndexError, EOFError) as error:
         raise UnusableRanks(f"{_FILE} cannot be unpacked: {error}") from error
     digest = hashlib.sha256()

@@ -106,32 +106,32 @@ def advise(
 ) -> ExposureAdvice:
     """Compare the ways to show tools for one model and task. `cache` None: the provider does not cache prompts."""
     options = tuple(_exposure(fit, task, way, prices, cache) for way in ways)
-    best = _cheapest(options)
-    return ExposureAdvice(options, best, _sentence(options, best, fit))
+    best_option = _cheapest(options)
+    return ExposureAdvice(options, best_option, _sentence(options, best_option, fit))
 
 
 def _exposure(fit: Fit, task: TaskShape, way: ExposedTools, prices: TokenPrices, cache: CacheState | None) -> Exposure:
-    definitions = fit.tokens(sum(way.definitions))
-    every_turn = definitions + fit.text(way.other_tokens)
+    definition_tokens = fit.tokens(sum(way.definitions))
+    turn_tokens = definition_tokens + fit.text(way.other_tokens)
     if way.way == SEARCH:
-        account = account_of_search(task, every_turn, _search(fit, way), prices, cache)
+        account = account_of_search(task, turn_tokens, _search_tokens(fit, way), prices, cache)
     else:
-        account = account_of_list(task, every_turn, prices, cache)
+        account = account_of_list(task, turn_tokens, prices, cache)
     return Exposure(
         way=way.way,
         listed=len(way.definitions),
         reachable=way.reachable,
-        tool_tokens=definitions,
+        tool_tokens=definition_tokens,
         turns=account.turns,
         tokens=account.tokens,
         priced_tokens=account.priced,
         largest_prompt=account.largest,
-        fits=_fits(fit, way, definitions, account),
+        fits=_fits(fit, way, definition_tokens, account),
         tier=way.tier,
     )
 
 
-def _search(fit: Fit, way: ExposedTools) -> SearchTokens:
+def _search_tokens(fit: Fit, way: ExposedTools) -> SearchTokens:
     return SearchTokens(
         fit.text(QUERY_TOKENS), fit.text(way.results), fit.text(WRAPPED_CALL_TOKENS), fit.text(WRAPPED_RESULT_TOKENS)
     )
@@ -143,41 +143,44 @@ def _fits(fit: Fit, way: ExposedTools, definitions: int, account: TaskTokens) ->
 
 def _cheapest(options: Iterable[Exposure]) -> Exposure | None:
     return min(
-        (each for each in options if each.fits), key=lambda each: (each.priced_tokens, -each.reachable), default=None
+        (option for option in options if option.fits),
+        key=lambda option: (option.priced_tokens, -option.reachable),
+        default=None,
     )
 
 
-def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> str:
-    if best is None:
+def _sentence(options: Sequence[Exposure], best_option: Exposure | None, fit: Fit) -> str:
+    if best_option is None:
         return f"none of the ways to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
-    whole = next((each for each in options if each.way == LIST), best)
-    sentence = f"{_name_of(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
-    if best is not whole:
-        sentence += f", {_less(best, whole)} than with {_name_of(whole)} ({whole.priced_tokens:,})"
-        sentence += "" if whole.fits else ", which does not fit"
-    rest = _cheapest(each for each in options if each.reachable >= whole.reachable)
-    if best.reachable < whole.reachable and rest is not None:
+    full_list = next((option for option in options if option.way == LIST), best_option)
+    sentence = f"{_name_of(best_option)} is cheapest: the task costs {best_option.priced_tokens:,} input tokens"
+    if best_option is not full_list:
         sentence += (
-            f". It hides {whole.reachable - best.reachable} tools; with all of them {_name_of(rest)} is cheapest"
+            f", {_difference(best_option, full_list)} than with {_name_of(full_list)} ({full_list.priced_tokens:,})"
         )
-        sentence += f" ({rest.priced_tokens:,})"
+        sentence += "" if full_list.fits else ", which does not fit"
+    alternative = _cheapest(option for option in options if option.reachable >= full_list.reachable)
+    if best_option.reachable < full_list.reachable and alternative is not None:
+        hidden_count = full_list.reachable - best_option.reachable
+        sentence += f". It hides {hidden_count} tools; with all of them {_name_of(alternative)} is cheapest"
+        sentence += f" ({alternative.priced_tokens:,})"
     return sentence
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
     """The limit that even the way with the shortest prompt exceeds: the context window or a limit on tools."""
-    smallest = min(options, key=lambda each: each.largest_prompt, default=None)
-    if smallest is None or smallest.largest_prompt > fit.input:
+    shortest_option = min(options, key=lambda option: option.largest_prompt, default=None)
+    if shortest_option is None or shortest_option.largest_prompt > fit.input:
         return f"a prompt may have at most {fit.input:,} tokens"
-    if fit.max_tools is not None and smallest.listed > fit.max_tools:
+    if fit.max_tools is not None and shortest_option.listed > fit.max_tools:
         number = f"{fit.max_tools:,} tool{' is' if fit.max_tools == 1 else 's are'}"
-        return f"{_name_of(smallest)} lists {smallest.listed:,} tools, and {number} allowed"
-    tokens = f"{smallest.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
-    return f"the tools of {_name_of(smallest)} have {tokens}"
+        return f"{_name_of(shortest_option)} lists {shortest_option.listed:,} tools, and {number} allowed"
+    tokens = f"{shortest_option.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
+    return f"the tools of {_name_of(shortest_option)} have {tokens}"
 
 
-def _less(best: Exposure, whole: Exposure) -> str:
-    share = 100 * (whole.priced_tokens - best.priced_tokens) / max(1, whole.priced_tokens)
+def _difference(best_option: Exposure, full_list: Exposure) -> str:
+    share = 100 * (full_list.priced_tokens - best_option.priced_tokens) / max(1, full_list.priced_tokens)
     return f"{share:.1f} % less" if share >= 0 else f"{-share:.1f} % more"
 
 

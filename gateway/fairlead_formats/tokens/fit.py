@@ -99,50 +99,54 @@ class Fit:
 
     def count_fitting(self, pool: CandidateSet) -> int:
         """Number of tools that fit; -1 if the conversation or the pinned tools do not fit."""
-        provider = self.model.max_tools
-        if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
+        provider_limit = self.model.max_tools
+        if self.tokens(pool.pinned_tokens) > self.room or (
+            provider_limit is not None and len(pool.pinned) > provider_limit
+        ):
             return -1
-        places, window, budget = self._bounds(pool)
-        max_tokens, used, fitting = min(window, budget), pool.pinned_tokens, 0
-        for size in pool.unpinned_tokens if places > 0 else ():
-            if used + size <= max_tokens:
-                used += size
-                fitting += 1
-                if fitting == places:
+        max_unpinned, window_tokens, limit_tokens = self._bounds(pool)
+        max_tokens, used_tokens, fitting_count = min(window_tokens, limit_tokens), pool.pinned_tokens, 0
+        for size in pool.unpinned_tokens if max_unpinned > 0 else ():
+            if used_tokens + size <= max_tokens:
+                used_tokens += size
+                fitting_count += 1
+                if fitting_count == max_unpinned:
                     break
-        return len(pool.pinned) + fitting
+        return len(pool.pinned) + fitting_count
 
     def cut_tools(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to be left out, in the order of the candidates, each with its reason."""
-        places, window, budget = self._bounds(pool)
-        used, cut = pool.pinned_tokens, []
+        max_unpinned, window_tokens, limit_tokens = self._bounds(pool)
+        used_tokens, cuts = pool.pinned_tokens, []
         for tool in pool.tools:
             if tool.pinned:
                 continue
             size = cost(tool, pool.short)
-            if places <= 0:
-                cut.append(Cut(tool.name, size, MAX_TOOLS))
-            elif used + size > window:
-                cut.append(Cut(tool.name, size, CONTEXT_WINDOW))
-            elif used + size > budget:
-                cut.append(Cut(tool.name, size, TOOL_TOKENS))
+            if max_unpinned <= 0:
+                cuts.append(Cut(tool.name, size, MAX_TOOLS))
+            elif used_tokens + size > window_tokens:
+                cuts.append(Cut(tool.name, size, CONTEXT_WINDOW))
+            elif used_tokens + size > limit_tokens:
+                cuts.append(Cut(tool.name, size, TOOL_TOKENS))
             else:
-                used += size
-                places -= 1
-        return cut
+                used_tokens += size
+                max_unpinned -= 1
+        return cuts
 
     def _bounds(self, pool: CandidateSet) -> tuple[int, int, int]:
         """Three maxima: the number of tools that are not pinned, and the tokens of all tools, as o200k counts them,
         that fit the context window and that the token limit allows.
         """
         preamble = self.family.preamble
-        window = (self.room - preamble) * SCALE // self.factor
-        budget = window if self.tool_tokens is None else (self.tool_tokens - preamble) * SCALE // self.factor
-        places = self.max_tools if self.max_tools is not None else len(pool.tools)
-        return places - len(pool.pinned), window, budget
+        window_tokens = (self.room - preamble) * SCALE // self.factor
+        limit_tokens = (
+            window_tokens if self.tool_tokens is None else (self.tool_tokens - preamble) * SCALE // self.factor
+        )
+        max_unpinned = self.max_tools if self.max_tools is not None else len(pool.tools)
+        return max_unpinned - len(pool.pinned), window_tokens, limit_tokens
 
-    def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
-        cut_names = {each.name for each in cut}
+    def plan(self, pool: CandidateSet, cuts: list[Cut], fits: list[Fit], counter: str) -> Plan:
+        cut_names = {cut.name for cut in cuts}
         tools = [tool for tool in pool.tools if tool.name not in cut_names]
         shortened_names = (
             tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
@@ -152,7 +156,7 @@ class Fit:
             format=self.model.format,
             tools=tuple(tool.name for tool in tools),
             shortened=shortened_names,
-            cut=tuple(cut),
+            cut=tuple(cuts),
             numbers=self.numbers(pool.tokens(tools), counter),
             skipped=tuple(fit.skipped_model(pool) for fit in fits[: fits.index(self)]),
         )
@@ -177,5 +181,5 @@ class Fit:
 
     def skipped_model(self, pool: CandidateSet) -> SkippedModel:
         """The report that this model has no room for all tools."""
-        lacking = self.tokens(pool.all_tokens) - self.room
-        return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)
+        missing_tokens = self.tokens(pool.all_tokens) - self.room
+        return SkippedModel(self.model.name, self.model.window.context, max(0, missing_tokens), self.room < 0)

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_formats.tokens.conversation import AUDIO_BYTES, IMAGE
+from fairlead_formats.tokens.conversation import AUDIO_BYTES_PER_TOKEN, MAX_IMAGE_TOKENS
 
 ANTHROPIC: Final = "anthropic"
 OPENAI: Final = "openai"
@@ -26,11 +26,12 @@ HEAD: Final = 96 << 10
 """Maximum number of base64 characters that are searched for the image's size. A JPEG may begin with a preview, which
 precedes the size.
 """
-WAV_SECOND_TOKENS: Final = 32
+WAV_TOKENS_PER_SECOND: Final = 32
 """Tokens per second of a WAV file."""
-LEAST_TILE: Final = 256
+MIN_TILE: Final = 256
 """Minimum pixels per side of Gemini's tiles."""
-MOST_TILES: Final = 16
+MAX_TILES: Final = 16
+"""Maximum number of Gemini's tiles."""
 _ASSUMED_SIZE: Final = (1568, 1568)
 """Width and height in pixels of an image whose size cannot be read."""
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
@@ -50,8 +51,8 @@ def audio_tokens(data: str) -> int:
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE" and len(head) >= 32:
         per_second: int = struct.unpack("<I", head[28:32])[0]
         if per_second:
-            return math.ceil(size / per_second * WAV_SECOND_TOKENS)
-    return size // AUDIO_BYTES + 1  # bytes per token
+            return math.ceil(size / per_second * WAV_TOKENS_PER_SECOND)
+    return size // AUDIO_BYTES_PER_TOKEN + 1
 
 
 def image_size(head: bytes) -> tuple[int, int] | None:
@@ -103,7 +104,7 @@ def _jpeg(head: bytes) -> tuple[int, int] | None:
 
 def _anthropic(width: int, height: int) -> int:
     scale = min(1.0, 1568 / max(width, height))
-    return min(IMAGE, math.ceil(width * scale * height * scale / 750))  # `IMAGE`: the maximum
+    return min(MAX_IMAGE_TOKENS, math.ceil(width * scale * height * scale / 750))
 
 
 def _openai(width: int, height: int) -> int:
@@ -116,8 +117,8 @@ def _openai(width: int, height: int) -> int:
 def _gemini(width: int, height: int) -> int:
     if width <= 384 and height <= 384:
         return 258
-    unit = max(LEAST_TILE, math.floor(min(width, height) / 1.5))
-    return 258 * min(MOST_TILES, math.ceil(width / unit) * math.ceil(height / unit))
+    tile_size = max(MIN_TILE, math.floor(min(width, height) / 1.5))
+    return 258 * min(MAX_TILES, math.ceil(width / tile_size) * math.ceil(height / tile_size))
 
 
 _COUNTS: Final[dict[str | None, Callable[[int, int], int]]] = {ANTHROPIC: _anthropic, OPENAI: _openai, GEMINI: _gemini}

@@ -79,14 +79,14 @@ _PREFIXES: Final = re.compile(
 
 def bare_name(model: str) -> str:
     """A model's name without provider and region, as in `us.anthropic.claude-5`, `models/gemini-3`, `openai/gpt-5`."""
-    last = model.strip().lower()[-200:].rsplit("/", 1)[-1]
-    match = _PREFIXES.fullmatch(last)
-    return match["name"] if match and match["name"] else last
+    last_segment = model.strip().lower()[-200:].rsplit("/", 1)[-1]
+    match = _PREFIXES.fullmatch(last_segment)
+    return match["name"] if match and match["name"] else last_segment
 
 
 DEFAULT_WINDOW: Final = 32_768
 _BOUNDARIES: Final = "-.:@_"
-_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_WINDOWS: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_WINDOW: Final = 1_000_000_000
 
 
@@ -133,7 +133,9 @@ class ContextWindows:
     """Looks up context windows. Immutable. Keys of `live` and `configured` may be full or bare names."""
 
     def __init__(
-        self, configured: Mapping[str, ContextWindow | int] = _EMPTY, live: Mapping[str, ContextWindow | int] = _EMPTY
+        self,
+        configured: Mapping[str, ContextWindow | int] = _NO_WINDOWS,
+        live: Mapping[str, ContextWindow | int] = _NO_WINDOWS,
     ) -> None:
         self._configured = {bare_name(name): _window(value) for name, value in configured.items()}
         self._live = {bare_name(name): _window(value) for name, value in live.items()}

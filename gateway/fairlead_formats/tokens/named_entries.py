@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 def convert_entries(document: object, kind: type[T]) -> dict[str, T]:
     """Convert each value of a decoded mapping. Raises ValidationError; its message names the entry."""
-    converted = {}
+    entries = {}
     for name, entry in msgspec.convert(document, dict[str, Any]).items():
         try:
-            converted[name] = msgspec.convert(entry, kind)
+            entries[name] = msgspec.convert(entry, kind)
         except msgspec.ValidationError as error:
             raise msgspec.ValidationError(f"{name}: {error}") from error
-    return converted
+    return entries

@@ -28,24 +28,24 @@ def plan(
     """Choose a model and its tools, or refuse. `counter`: name of the token counter, for the report. Of several
     candidates with the same name only the first is used. The chosen tools keep the order of the candidates.
     """
-    distinct = _distinct(tools)
+    distinct_tools = _without_duplicates(tools)
     fits = [Fit(model, conversation, limits) for model in models]
-    pools = [CandidateSet(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
+    pools = [CandidateSet(distinct_tools, short=short) for short in ((False, True) if limits.shorten else (False,))]
     for pool in pools:
         for fit in fits:
             if fit.fits_all(pool):
                 return fit.plan(pool, [], fits, counter)
     pool = pools[-1]
-    fitting = [fit.count_fitting(pool) for fit in fits]
-    best_count = max(fitting, default=0)
+    fitting_counts = [fit.count_fitting(pool) for fit in fits]
+    best_count = max(fitting_counts, default=0)
     if best_count <= 0:
         return refuse(fits, pool, counter)
-    best = fits[fitting.index(best_count)]
-    return best.plan(pool, best.cut_tools(pool), fits, counter)
+    best_fit = fits[fitting_counts.index(best_count)]
+    return best_fit.plan(pool, best_fit.cut_tools(pool), fits, counter)
 
 
-def _distinct(tools: Sequence[Candidate]) -> list[Candidate]:
-    first: dict[str, Candidate] = {}
+def _without_duplicates(tools: Sequence[Candidate]) -> list[Candidate]:
+    first_by_name: dict[str, Candidate] = {}
     for tool in tools:
-        first.setdefault(tool.name, tool)
-    return list(first.values())
+        first_by_name.setdefault(tool.name, tool)
+    return list(first_by_name.values())

@@ -27,7 +27,7 @@ class TokenPrices(msgspec.Struct, frozen=True):
     """Price of a token that is written to the cache."""
     output: int = 5000
     """Price of an output token."""
-    least: int = 1024
+    min_cached_prompt: int = 1024
     """Minimum tokens of a prompt for the provider to cache it."""
 
 
@@ -68,7 +68,7 @@ class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
             published.read if self.cached_input is None else round(1000 * self.cached_input / self.input),
             published.write if self.cache_write is None else round(1000 * self.cache_write / self.input),
             round(1000 * self.output / self.input),
-            published.least,
+            published.min_cached_prompt,
         )
 
     def dollars(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
@@ -76,5 +76,5 @@ class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         factors = prices_of(model)
         read = self.input * factors.read / 1000 if self.cached_input is None else self.cached_input
         write = self.input * factors.write / 1000 if self.cache_write is None else self.cache_write
-        plain = max(input_tokens - cached - written, 0)
-        return (plain * self.input + cached * read + written * write + output_tokens * self.output) / 1e6
+        uncached_tokens = max(input_tokens - cached - written, 0)
+        return (uncached_tokens * self.input + cached * read + written * write + output_tokens * self.output) / 1e6

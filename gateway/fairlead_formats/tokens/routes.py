@@ -20,7 +20,9 @@ from fairlead_formats.tokens.named_entries import convert_entries
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
 """Default number of tokens reserved for the answer."""
-_FORMAT_OF_FAMILY: Final = {family: name for name, provided in PROVIDER_FORMATS.items() for family in provided.families}
+_FORMAT_OF_FAMILY: Final = {
+    family: name for name, provider_format in PROVIDER_FORMATS.items() for family in provider_format.families
+}
 
 
 class RouteModel(msgspec.Struct, frozen=True):

@@ -98,8 +98,8 @@ def _decode_definition(definition: bytes | Mapping[str, Any]) -> Mapping[str, An
 
 def render(definition: Mapping[str, Any]) -> str:
     """The text to count: the parts of a definition that models receive, as compact JSON."""
-    shown = {"name": definition.get("name")}
+    model_members = {"name": definition.get("name")}
     if definition.get("description"):
-        shown["description"] = definition["description"]
-    shown["parameters"] = definition.get("inputSchema") or {}
-    return _encode(shown).decode()
+        model_members["description"] = definition["description"]
+    model_members["parameters"] = definition.get("inputSchema") or {}
+    return _encode(model_members).decode()

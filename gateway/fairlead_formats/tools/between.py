@@ -18,7 +18,7 @@ from fairlead_formats.tool_format import (
     Loss,
     Options,
     OriginalTool,
-    Read,
+    ReadDefinitions,
     array_of,
 )
 from fairlead_formats.tools.definitions import ToolFormat
@@ -52,47 +52,49 @@ def between(
     """Convert the tools of a list, of one tool, or of a request (decoded JSON). Never raises for their content.
     `pace` iterates over the tools and may pause in between.
     """
-    read = source.read(payload)
+    source_tools = source.read(payload)
     if isinstance(target, ToolFormat) and target.shares_form_with(source) and not options.strict:
-        return _pass_through(read, target)
+        return _pass_through(source_tools, target)
     if isinstance(target, ToolFormat):
-        converted = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
+        converted_tools = target.assemble(
+            source_tools.tools, [target.prepare(tool, options) for tool in pace(source_tools.tools)]
+        )
     else:
-        converted = target.convert(read.tools, options)
-    native_tools = _native_tools(read, source, target)
-    native_losses = {loss for each in native_tools for loss in each.report}
-    report = tuple(loss for loss in read.report if loss not in native_losses)
+        converted_tools = target.convert(source_tools.tools, options)
+    native_tools = _native_tools(source_tools, source, target)
+    native_losses = {loss for native_tool in native_tools for loss in native_tool.report}
+    report = tuple(loss for loss in source_tools.report if loss not in native_losses)
     if isinstance(target, ToolFormat):
-        member, tools = target.place_tools(converted.tools, native_tools)
+        member, tools = target.place_tools(converted_tools.tools, native_tools)
     else:
-        member, tools = array_of(target.request(converted.tools))
-    names = dict(converted.names.originals)
+        member, tools = array_of(target.request(converted_tools.tools))
+    names = dict(converted_tools.names.originals)
     return Conversion(
-        target.name, member, tools, names, report + converted.report, converted.properties, target.max_tools
+        target.name, member, tools, names, report + converted_tools.report, converted_tools.properties, target.max_tools
     )
 
 
-def _pass_through(read: Read, target: ToolFormat) -> Conversion:
+def _pass_through(source_tools: ReadDefinitions, target: ToolFormat) -> Conversion:
     """Return tools unchanged, because the target has the source's form. Of several functions with the same name, only
     the first is kept.
     """
-    seen: set[str] = set()
-    first: list[OriginalTool] = []
-    report = [loss for loss in read.report if loss.action is Action.REFUSED]
-    native_losses = {loss for each in read.originals for loss in each.report}
+    tool_names: set[str] = set()
+    distinct_tools: list[OriginalTool] = []
+    report = [loss for loss in source_tools.report if loss.action is Action.REFUSED]
+    native_losses = {loss for original in source_tools.originals for loss in original.report}
     report = [loss for loss in report if loss not in native_losses]
-    for original in read.originals:
-        if original.name and original.name in seen:
+    for original in source_tools.originals:
+        if original.name and original.name in tool_names:
             report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))
             continue
-        seen.add(original.name)
-        first.append(original)
-    member, tools = target.place_tools((), first)
-    names = {original.name: original.name for original in first if original.name}
+        tool_names.add(original.name)
+        distinct_tools.append(original)
+    member, tools = target.place_tools((), distinct_tools)
+    names = {original.name: original.name for original in distinct_tools if original.name}
     return Conversion(target.name, member, tools, names, tuple(report), max_tools=target.max_tools)
 
 
-def _native_tools(read: Read, source: Format, target: Format) -> list[OriginalTool]:
+def _native_tools(source_tools: ReadDefinitions, source: Format, target: Format) -> list[OriginalTool]:
     """Tools that the provider runs itself. They are passed on unchanged to the same format and left out for others."""
-    same = isinstance(target, ToolFormat) and target.shares_form_with(source)
-    return [original for original in read.originals if not original.name] if same else []
+    has_same_form = isinstance(target, ToolFormat) and target.shares_form_with(source)
+    return [original for original in source_tools.originals if not original.name] if has_same_form else []

@@ -68,24 +68,24 @@ class Conversions:
         """Whether the cache holds the conversion of the definition with this hash."""
         return (format_.name, options, key) in self._prepared_tools
 
-    def keep(self, format_: Format, options: Options, key: str, prepared: PreparedTool) -> None:
+    def keep(self, format_: Format, options: Options, key: str, prepared_tool: PreparedTool) -> None:
         """Store a conversion that another thread or process has made."""
         with self._lock:
-            self._prepared_tools[(format_.name, options, key)] = prepared
+            self._prepared_tools[(format_.name, options, key)] = prepared_tool
             while len(self._prepared_tools) > self._max_entries:
                 self._prepared_tools.popitem(last=False)
 
     def _prepare(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
         if key is None:
             return format_.prepare(tool, options)
-        full = (format_.name, options, key)
+        cache_key = (format_.name, options, key)
         with self._lock:
-            cached = self._prepared_tools.get(full)
-            if cached is not None:
-                self._prepared_tools.move_to_end(full)
+            cached_tool = self._prepared_tools.get(cache_key)
+            if cached_tool is not None:
+                self._prepared_tools.move_to_end(cache_key)
                 self.hits += 1
-                return cached
+                return cached_tool
             self.misses += 1
-        prepared = format_.prepare(tool, options)
-        self.keep(format_, options, key, prepared)
-        return prepared
+        prepared_tool = format_.prepare(tool, options)
+        self.keep(format_, options, key, prepared_tool)
+        return prepared_tool

@@ -2,8 +2,8 @@
 
 Pure module. A `ToolFormat` consists of an `Envelope` (locations of a tool's parts), the choice of schema rules, and
 limits. The formats are in `providers`. Each tool is converted by itself: a tool that cannot be converted is refused in
-the report, and the others are converted. A converted definition is judged by its provider's documented rules before it
-is cached, so that a fault of a converter costs one tool and not the request.
+the report, and the others are converted. Before a converted definition is cached, it is checked against its provider's
+documented rules, so that a fault of a converter costs one tool and not the request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairlead_formats.tool_format import (
     Loss,
     Options,
     OriginalTool,
-    Read,
+    ReadDefinitions,
     array_of,
 )
 
@@ -101,7 +101,7 @@ class ProviderTool(msgspec.Struct, frozen=True):
     description: Any = None
     schema: Any = None
     output: Any = None
-    lost: tuple[tuple[str, str, str], ...] = ()
+    losses: tuple[tuple[str, str, str], ...] = ()
     """(path, keyword, why) for each part that MCP cannot represent."""
 
 
@@ -138,7 +138,7 @@ NO_LIMITS: Final = FormatLimits()
 
 
 def accept_all(definition: JsonObject) -> None:
-    """The rejections of a format whose provider documents no rules for definitions."""
+    """Accept every definition, for a provider that documents no rules."""
 
 
 class ToolFormat:
@@ -175,35 +175,35 @@ class ToolFormat:
         return self.assemble(tools, [self.prepare(tool, options) for tool in tools], names)
 
     def assemble(
-        self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
+        self, tools: Sequence[Definition], prepared_tools: Sequence[PreparedTool], names: Names | None = None
     ) -> ConvertedTools:
         """Give prepared tools their names. Of several tools with the same name, only the first is kept."""
         tool_names = [name_of(tool) for tool in tools]
         mapping = names or Names(
-            name for name, tool in zip(tool_names, prepared, strict=True) if name and tool.definition is not None
+            name for name, tool in zip(tool_names, prepared_tools, strict=True) if name and tool.definition is not None
         )
         out: list[JsonObject] = []
         report: list[Loss] = []
         properties: dict[str, dict[str, str]] = {}
-        seen: set[str] = set()
-        strict = 0
+        seen_names: set[str] = set()
+        strict_count = 0
         max_strict = self._limits.max_strict
         rename, forward = self.envelope.rename, mapping.forward
-        for name, tool in zip(tool_names, prepared, strict=True):
+        for name, tool in zip(tool_names, prepared_tools, strict=True):
             report += tool.losses
             if tool.definition is None:
                 continue
-            if name in seen or name not in forward:
-                why = "another tool has this name" if name in seen else "`names` has no entry for this tool"
+            if name in seen_names or name not in forward:
+                why = "another tool has this name" if name in seen_names else "`names` has no entry for this tool"
                 report.append(Loss(name, "/name", "name", Action.REFUSED, why))
                 continue
-            seen.add(name)
-            written = rename(tool.definition, forward[name])
-            strict += written.get("strict") is True
-            if max_strict is not None and strict > max_strict and written.pop("strict", False):
+            seen_names.add(name)
+            definition = rename(tool.definition, forward[name])
+            strict_count += definition.get("strict") is True
+            if max_strict is not None and strict_count > max_strict and definition.pop("strict", False):
                 why = f"a request may hold at most {max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
-            out.append(written)
+            out.append(definition)
             if tool.properties:
                 properties[forward[name]] = tool.properties
         return ConvertedTools(tuple(out), mapping, tuple(report), properties)
@@ -212,11 +212,11 @@ class ToolFormat:
         """Convert one tool except for its name. Never raises for the content of the definition."""
         name = name_of(tool)
         try:
-            prepared = self._convert(tool, name, options)
-            if prepared.definition is not None:
-                _check_json(prepared.definition)
-                self._check_accepted(prepared.definition, name)
-            return prepared
+            prepared_tool = self._convert(tool, name, options)
+            if prepared_tool.definition is not None:
+                _check_json(prepared_tool.definition)
+                self._check_accepted(prepared_tool.definition, name)
+            return prepared_tool
         except (UnusableSchema, TooMuch) as error:
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
         except (NotJson, Rejected) as error:
@@ -247,12 +247,12 @@ class ToolFormat:
         output = tool.get("outputSchema") if self.envelope.output else None
         description = self._description(tool, name, outcome, losses)
         strict_outcome = outcome.strict if options.strict else None
-        written = self.envelope.write(
+        definition = self.envelope.write(
             Parts(
                 "", description, outcome.schema, strict_outcome, options, output if isinstance(output, dict) else None
             )
         )
-        return PreparedTool(written, tuple(losses), outcome.names)
+        return PreparedTool(definition, tuple(losses), outcome.names)
 
     def _report_dropped_members(self, tool: Definition, name: str, losses: list[Loss]) -> None:
         for member in tool:
@@ -275,14 +275,14 @@ class ToolFormat:
         limit = self._limits.max_description
         notes = outcome.notes
         if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
-            shorter = _cut(text, limit - len(notes) - 2 if notes else limit)
-            if shorter != text:
+            shortened_text = _cut(text, limit - len(notes) - 2 if notes else limit)
+            if shortened_text != text:
                 why = f"only its end, as the provider refuses descriptions of more than {limit} characters"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
-            text = shorter
+            text = shortened_text
         return constraint_texts.append(text, notes)[:limit] if notes else text
 
-    def read(self, payload: object) -> Read:
+    def read(self, payload: object) -> ReadDefinitions:
         tools: list[JsonObject] = []
         report: list[Loss] = []
         originals: list[OriginalTool] = []
@@ -293,16 +293,22 @@ class ToolFormat:
                     raise UnusableSchema(f"{constraint_texts.compact(tool)} is not a tool")
                 parts = self.envelope.read(tool)
                 tools.append(_definition(parts))
-                losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
+                losses = tuple(
+                    Loss(parts.name, path, keyword, Action.DROPPED, why) for path, keyword, why in parts.losses
+                )
                 originals.append(OriginalTool(parts.name, tool, losses))
             except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
                 if isinstance(error, NotAFunction):
                     originals.append(OriginalTool("", tool, losses))
             report += losses
-        groups = [each.definition.get("tools") for each in originals if not each.name]
-        within = {id(inner) for group in groups if isinstance(group, list) for inner in group}
-        return Read(tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in within))
+        groups = [original.definition.get("tools") for original in originals if not original.name]
+        nested_ids = {id(nested_tool) for group in groups if isinstance(group, list) for nested_tool in group}
+        return ReadDefinitions(
+            tuple(tools),
+            tuple(report),
+            tuple(original for original in originals if id(original.definition) not in nested_ids),
+        )
 
     def shares_form_with(self, other: Format) -> bool:
         """Whether definitions of the two formats have the same form, so that they need no conversion."""
@@ -316,8 +322,10 @@ class ToolFormat:
         """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
         tools_with_name = [original.definition for original in originals if original.name or not self.envelope.grouped]
         member, array = array_of(self.envelope.request([*tools, *tools_with_name]))
-        others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
-        return member, array + others
+        other_tools = (
+            [] if not self.envelope.grouped else [original.definition for original in originals if not original.name]
+        )
+        return member, array + other_tools
 
 
 def _check_json(definition: JsonObject) -> None:

@@ -17,12 +17,12 @@ def rename_tool(tool: JsonObject, name: str) -> JsonObject:
     return {**tool, "name": name}
 
 
-def lost_settings(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
-    """(path, keyword, why) for each member of a tool that is not in `carried`."""
+def lost_settings(tool: JsonObject, converted_members: set[str], path: str = "") -> tuple[tuple[str, str, str], ...]:
+    """(path, keyword, why) for each member of a tool that is not in `converted_members`."""
     return tuple(
-        (f"{at}/{member}", member, "a setting of the provider that MCP does not have")
+        (f"{path}/{member}", member, "a setting of the provider that MCP does not have")
         for member in tool
-        if member not in carried
+        if member not in converted_members
     )
 
 

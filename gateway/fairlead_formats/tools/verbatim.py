@@ -25,7 +25,7 @@ def with_name(definition: bytes, *, name: str, description: str | None = None) -
     The values of all other members are kept byte for byte, in their order; white space between members is not kept.
     Raises UnusableDefinition.
     """
-    members = _read(definition)
+    members = _decode_members(definition)
     members["name"] = Raw(_encode(name))
     if description is not None:
         members["description"] = Raw(_encode(description))
@@ -37,7 +37,7 @@ def ensure_name(definition: bytes, *, name: str) -> bytes:
 
     Raises UnusableDefinition.
     """
-    members = _read(definition)
+    members = _decode_members(definition)
     if "name" not in members or _name(members["name"]) != name:
         return with_name(definition, name=name)
     return definition
@@ -47,7 +47,7 @@ def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
     """The definition with `members` added to its `_meta` or replaced there. A definition whose `_meta` is not an object
     is returned unchanged. Raises UnusableDefinition.
     """
-    definition_members = _read(definition)
+    definition_members = _decode_members(definition)
     try:
         meta = _members(definition_members.get("_meta", Raw(b"{}")))
     except msgspec.DecodeError:
@@ -58,7 +58,7 @@ def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
 
 def check_is_object(definition: bytes) -> bytes:
     """The server's bytes, checked to be a JSON object. Raises UnusableDefinition."""
-    _read(definition)
+    _decode_members(definition)
     return definition
 
 
@@ -71,7 +71,7 @@ class _Annotated(msgspec.Struct):
     annotations: _Annotations | None = None
 
 
-_annotated = msgspec.json.Decoder(_Annotated).decode
+_decode_annotations = msgspec.json.Decoder(_Annotated).decode
 
 
 def is_idempotent(definition: bytes, *, declared: bool | None, trusted: bool) -> bool:
@@ -81,13 +81,13 @@ def is_idempotent(definition: bytes, *, declared: bool | None, trusted: bool) ->
     if declared is not None or not trusted or b'Hint"' not in definition:
         return bool(declared)
     try:
-        hints = _annotated(definition).annotations
+        hints = _decode_annotations(definition).annotations
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return hints is not None and (hints.idempotent is True or hints.read_only is True)
 
 
-def _read(definition: bytes) -> dict[str, Raw]:
+def _decode_members(definition: bytes) -> dict[str, Raw]:
     try:
         definition.decode()
         return _members(definition)

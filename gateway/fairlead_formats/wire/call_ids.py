@@ -66,13 +66,13 @@ def with_provider_ids(body: bytes, *, unique: bool = True) -> bytes:
         return body
     if not unique:
         return _ID_WITH_PROVIDERS.sub(rb'"\3"', body)
-    owners: dict[bytes, bytes] = {}
+    generated_by_id: dict[bytes, bytes] = {}
 
     def restore(match: re.Match[bytes]) -> bytes:
         generated, ident = match[1], match[3]
-        if ident not in owners:
-            owners[ident] = b"" if b'"%s"' % ident in body else generated
-        return b'"%s"' % (ident if owners[ident] == generated else generated)
+        if ident not in generated_by_id:
+            generated_by_id[ident] = b"" if b'"%s"' % ident in body else generated
+        return b'"%s"' % (ident if generated_by_id[ident] == generated else generated)
 
     return _ID_WITH_PROVIDERS.sub(restore, body)
 
@@ -91,9 +91,9 @@ class ProviderCallIds:
     def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one stream event, with generated ids. Unreadable data is returned unchanged."""
         if any(hint in data for hint in _HINTS):
-            for ident, prefix, longest in _ids(decode_object(data)):
+            for ident, prefix, max_length in _ids(decode_object(data)):
                 if ident and ident not in self._generated_ids:
-                    self._generated_ids[ident] = self._generate_id(ident, prefix, longest)
+                    self._generated_ids[ident] = self._generate_id(ident, prefix, max_length)
         for ident, generated in self._generated_ids.items():
             quoted_id = _encode(ident)
             if quoted_id in data:  # events of text, most of a stream, have none
@@ -101,13 +101,13 @@ class ProviderCallIds:
                 data = re.sub(member, _replacement(generated), data)
         return data
 
-    def _generate_id(self, ident: str, prefix: str, longest: int) -> str:
-        """A generated id that contains the provider's id. If the two exceed `longest` characters, a provider's id of
+    def _generate_id(self, ident: str, prefix: str, max_length: int) -> str:
+        """A generated id that contains the provider's id. If the two exceed `max_length` characters, a provider's id of
         OpenAI's form is left out, because every provider accepts the generated id alone.
         """
         generated = new_id(prefix, keepable=self._keepable)
-        both = f"{generated}-{ident}"
-        return both if len(both) <= longest or not _OPENAI_ID.fullmatch(ident) else generated
+        combined_id = f"{generated}-{ident}"
+        return combined_id if len(combined_id) <= max_length or not _OPENAI_ID.fullmatch(ident) else generated
 
 
 def _replacement(generated: str) -> Any:

@@ -51,6 +51,6 @@ def hide_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tu
 def reports_refused_key(raw: bytes) -> bool:
     """Whether an error object, or a body that holds one, says that the API key was rejected."""
     body = decode_object(raw)
-    inner = body.get("error")
-    error = inner if isinstance(inner, dict) else body
+    nested_error = body.get("error")
+    error = nested_error if isinstance(nested_error, dict) else body
     return any(str(error.get(name)).lower() in _WORDS for name in ("code", "type", "status", "__type"))

@@ -22,7 +22,8 @@ from fairlead_formats.wire.errors import LlmError
 MAX_CODES: Final = 24
 """Maximum number of codes that are reported by name; further codes are only counted."""
 MAX_CODE: Final = 40
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+"""Maximum number of characters of a code."""
+_UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
 SIGNED_REASONING: Final = "thinking"
@@ -38,17 +39,17 @@ class TranslationLosses:
 
     def __init__(self, codes: Iterable[str] = ()) -> None:
         self._codes = dict.fromkeys(codes)
-        self._further = 0
+        self._further_total = 0
 
     def add(self, code: str) -> None:
         """Add a code, such as the name of a member. It is truncated to `MAX_CODE` and made safe for a header."""
-        fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
-        if fit in self._codes:
+        safe_code = _UNSAFE_CHARACTERS.sub("_", code)[:MAX_CODE] or "_"
+        if safe_code in self._codes:
             return
         if len(self._codes) >= MAX_CODES:
-            self._further += 1
+            self._further_total += 1
         else:
-            self._codes[fit] = None
+            self._codes[safe_code] = None
 
     def update(self, codes: Iterable[str]) -> None:
         """Add all of these codes."""
@@ -57,8 +58,8 @@ class TranslationLosses:
 
     def __iter__(self) -> Iterator[str]:
         yield from self._codes
-        if self._further:
-            yield f"and_{self._further}_more"
+        if self._further_total:
+            yield f"and_{self._further_total}_more"
 
 
 class BadRequest(ValueError):
@@ -115,7 +116,7 @@ class StoredTurn(msgspec.Struct, frozen=True, array_like=True):
 
     format: str
     """Name of the wire format in which the messages are."""
-    before: list[bytes]
+    messages: list[bytes]
     """Messages of earlier rounds, then the message with the calls."""
     results: list[bytes]
     """Messages with the results of the calls that the gateway ran."""
@@ -248,10 +249,10 @@ class WireAnswer(Protocol):
         inner calls, by id of the call of `execute_tool`.
         """
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         """Key of a turn of several rounds that has to be stored although it ends without a call for the client; None if
         it need not be stored. Some APIs require all rounds in the next request, for example for signed reasoning.
-        `before`: answers of the earlier rounds.
+        `earlier_answers`: answers of the earlier rounds.
         """
 
     def write(self, loop: LoopResult) -> bytes:
@@ -261,13 +262,13 @@ class WireAnswer(Protocol):
 class LoopResult(msgspec.Struct, frozen=True):
     """Additions of the loop to the answer of the last round, for the one answer that the client gets."""
 
-    before: Sequence[WireAnswer] = ()
+    earlier_answers: Sequence[WireAnswer] = ()
     """Answers of the earlier rounds."""
     usage: Mapping[str, Any] = {}
     """Sum of token usage over all rounds, in the provider's form."""
     client_tools: Collection[str] | None = None
     """Names of tools whose calls the client receives; None if it receives all calls, because the gateway runs none."""
-    ran: Sequence[FinishedCall] = ()
+    gateway_calls: Sequence[FinishedCall] = ()
     """Calls that the gateway ran and shows to the client, in the form that the API has for tools of the provider."""
     extra_members: Mapping[str, Any] = {}
     """Members to add to the answer."""

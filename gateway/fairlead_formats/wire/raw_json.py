@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class _ErrorBody(msgspec.Struct):
@@ -21,7 +21,7 @@ class _ErrorBody(msgspec.Struct):
 def decode_object(raw: bytes | Raw) -> dict[str, Any]:
     """The decoded object; an empty object for anything else, such as text that is not JSON."""
     try:
-        message = _any(raw)
+        message = _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
@@ -65,13 +65,13 @@ def add_usage(
     for name, value in (second or {}).items():
         if name not in total and len(total) >= MAX_MEMBERS:
             continue
-        earlier = total.get(name)
-        if isinstance(value, dict) and isinstance(earlier, dict) and depth:
-            total[name] = add_usage(earlier, value, depth - 1)
-        elif isinstance(value, list) and isinstance(earlier, list) and depth:
-            total[name] = _add_lists(earlier, value, depth - 1)
-        elif _number(value) and _number(earlier):
-            total[name] = earlier + value
+        earlier_value = total.get(name)
+        if isinstance(value, dict) and isinstance(earlier_value, dict) and depth:
+            total[name] = add_usage(earlier_value, value, depth - 1)
+        elif isinstance(value, list) and isinstance(earlier_value, list) and depth:
+            total[name] = _add_lists(earlier_value, value, depth - 1)
+        elif _number(value) and _number(earlier_value):
+            total[name] = earlier_value + value
         elif value is not None or name not in total:
             total[name] = value
     return total

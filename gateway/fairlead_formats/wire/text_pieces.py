@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_MOST: Final = 32
+_MAX_PIECES: Final = 32
 """Number of pieces that are collected before they are joined."""
 
 
@@ -21,12 +21,12 @@ class TextPieces:
 
     def append(self, piece: str) -> None:
         self._pieces.append(piece)
-        if len(self._pieces) >= _MOST:
+        if len(self._pieces) >= _MAX_PIECES:
             self._joined_pieces.append("".join(self._pieces))
             self._pieces.clear()
 
     def __len__(self) -> int:
-        return len(self._joined_pieces) * _MOST + len(self._pieces)
+        return len(self._joined_pieces) * _MAX_PIECES + len(self._pieces)
 
     @property
     def text(self) -> str:

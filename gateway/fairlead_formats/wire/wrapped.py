@@ -57,7 +57,7 @@ class WrappedRequest:
 
 
 class _WrappedOutput(Generic[Inner]):
-    """Facts that a wrapper passes on, both for a complete answer and for a stream."""
+    """Members of an answer or a stream that are delegated unchanged."""
 
     def __init__(self, inner: Inner) -> None:
         self.inner = inner

@@ -45,11 +45,11 @@ NOT_FOUND: Final = "previous_response_not_found"
 _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 """Response ids of providers that can be used in a path."""
-MOST_REFERENCED: Final = 256
+MAX_REFERENCED_RESPONSES: Final = 256
 """Maximum number of responses to whose items one request can refer. If there are more, only the last are looked up."""
-_AT_ONCE: Final = 32
+_MAX_CONCURRENT_LOOKUPS: Final = 32
 """Number of responses that one request looks up at the same time."""
-_UNRUN: Final = "The call was not run, because the response ended before."
+_NOT_RUN_OUTPUT: Final = "The call was not run, because the response ended before."
 log = logging.getLogger(__name__)
 
 
@@ -60,7 +60,7 @@ class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     """Name of the provider in the configuration."""
     provider_ids: list[str]
     """The provider's ids of the answers of all rounds; empty if the provider does not store them."""
-    previous: str | None
+    previous_id: str | None
     """The gateway's id of the previous response."""
     body: bytes
     """The client's response; empty if the provider's response differs only in its id."""
@@ -112,120 +112,143 @@ class ResponseStore:
             raise LlmError(503, f"the response cannot be deleted: {error}", "store_unavailable") from error
 
     async def resolve(
-        self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
+        self,
+        identity: Identity,
+        caller_key: str,
+        wire_request: WireRequest,
+        body: bytes,
+        targets: Sequence[ModelTarget],
     ) -> ContinuedRequest:
-        if not isinstance(read, ResponsesRequest):
-            return ContinuedRequest(read, body, targets)
-        items = await self._referenced_items(identity, read) if read.references else {}
+        if not isinstance(wire_request, ResponsesRequest):
+            return ContinuedRequest(wire_request, body, targets)
+        items = await self._referenced_items(identity, wire_request) if wire_request.references else {}
         if items:
-            body = read.resolve(items)
-            read = type(read)(body)
-        unchanged = ContinuedRequest(read, body, targets)
-        if read.previous is None:
-            return await self._in_conversation(identity, caller_key, read, unchanged)
-        stored = await self.find(identity, read.previous)
-        if stored is None:
+            body = wire_request.resolve(items)
+            wire_request = type(wire_request)(body)
+        same_request = ContinuedRequest(wire_request, body, targets)
+        if wire_request.previous_id is None:
+            return await self._in_conversation(identity, caller_key, wire_request, same_request)
+        stored_response = await self.find(identity, wire_request.previous_id)
+        if stored_response is None:
             raise _not_found(
-                f"you have no response {read.previous[:128]!r}; if you had one, it was deleted or has expired: send "
-                "the whole conversation as `input`"
+                f"you have no response {wire_request.previous_id[:128]!r}; if you had one, it was deleted or has "
+                "expired: send the whole conversation as `input`"
             )
-        at_provider = [target for target in targets if target.provider == stored.provider]
-        if stored.provider_ids and at_provider:
-            return _continue(read, stored, stored.unsent_results, stored.provider_ids[-1], at_provider)
-        if stored.provider_ids:
+        provider_targets = [target for target in targets if target.provider == stored_response.provider]
+        if stored_response.provider_ids and provider_targets:
+            return _continue(
+                wire_request,
+                stored_response,
+                stored_response.unsent_results,
+                stored_response.provider_ids[-1],
+                provider_targets,
+            )
+        if stored_response.provider_ids:
             raise _not_found(
-                f"response {read.previous[:128]!r} is stored by the provider {stored.provider!r}: use one of its "
-                "models, or send the whole conversation as `input`"
+                f"response {wire_request.previous_id[:128]!r} is stored by the provider {stored_response.provider!r}: "
+                "use one of its models, or send the whole conversation as `input`"
             )
-        return _continue(read, stored, [*stored.input_items, *stored.output], None, targets)
+        return _continue(
+            wire_request, stored_response, [*stored_response.input_items, *stored_response.output], None, targets
+        )
 
-    async def _referenced_items(self, identity: Identity, read: ResponsesRequest) -> dict[str, bytes]:
+    async def _referenced_items(self, identity: Identity, wire_request: ResponsesRequest) -> dict[str, bytes]:
         """Items of the principal's stored responses to which a request refers, by their ids. Empty for a request in a
         `conversation`, whose items the provider has. Raises LlmError if the store cannot be reached.
         """
-        if read.conversation is not None:
+        if wire_request.conversation is not None:
             return {}
-        idents = [*dict.fromkeys(ident for each in read.references if (ident := response_id_of(each)) is not None)]
-        latest = idents[-MOST_REFERENCED:]
+        idents = [
+            *dict.fromkeys(
+                ident for reference in wire_request.references if (ident := response_id_of(reference)) is not None
+            )
+        ]
+        last_ids = idents[-MAX_REFERENCED_RESPONSES:]
         outputs: list[Sequence[bytes]] = []
-        for start in range(0, len(latest), _AT_ONCE):
-            lookups = (self.find(identity, ident) for ident in latest[start : start + _AT_ONCE])
-            outputs += [_output_of(stored) for stored in await asyncio.gather(*lookups) if stored is not None]
+        for start in range(0, len(last_ids), _MAX_CONCURRENT_LOOKUPS):
+            lookups = (self.find(identity, ident) for ident in last_ids[start : start + _MAX_CONCURRENT_LOOKUPS])
+            outputs += [
+                _output_of(stored_response)
+                for stored_response in await asyncio.gather(*lookups)
+                if stored_response is not None
+            ]
         return {ident: item for output in outputs for item in output if (ident := head_of(item).id) is not None}
 
     async def _in_conversation(
-        self, identity: Identity, caller_key: str, read: ResponsesRequest, unchanged: ContinuedRequest
+        self, identity: Identity, caller_key: str, wire_request: ResponsesRequest, same_request: ContinuedRequest
     ) -> ContinuedRequest:
         """The request with the tool results that its `conversation` lacks. Its targets are only models of the provider
         that has the conversation.
         """
-        if read.conversation is None:
-            return unchanged
-        stored = None
-        for provider in dict.fromkeys(target.provider for target in unchanged.targets):
-            stored = await self._find(identity, _conversation_session(provider, caller_key, read.conversation))
-            if stored is not None:
+        if wire_request.conversation is None:
+            return same_request
+        stored_response = None
+        for provider in dict.fromkeys(target.provider for target in same_request.targets):
+            stored_response = await self._find(
+                identity, _conversation_session(provider, caller_key, wire_request.conversation)
+            )
+            if stored_response is not None:
                 break
-        if stored is None or not (stored.unsent_results or stored.unapproved_calls):
-            return unchanged
-        heads = [*map(head_of, read.client_messages)]
-        waiting_ids = {str(call.get("call_id")) for call in waiting_calls(stored.output)}
-        answered = {head.call_id for head in heads if head.kind.endswith("_output")}
+        if stored_response is None or not (stored_response.unsent_results or stored_response.unapproved_calls):
+            return same_request
+        heads = [*map(head_of, wire_request.client_messages)]
+        waiting_ids = {str(call.get("call_id")) for call in waiting_calls(stored_response.output)}
+        answered_ids = {head.call_id for head in heads if head.kind.endswith("_output")}
         if (
             waiting_ids
-            and not waiting_ids & answered
+            and not waiting_ids & answered_ids
             and not any(head.kind == "mcp_approval_response" for head in heads)
         ):
-            return unchanged
-        at_provider = [target for target in unchanged.targets if target.provider == stored.provider]
-        return _continue(read, stored, stored.unsent_results, None, at_provider)
+            return same_request
+        provider_targets = [target for target in same_request.targets if target.provider == stored_response.provider]
+        return _continue(wire_request, stored_response, stored_response.unsent_results, None, provider_targets)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
-        request = loop.prepared.request
-        if not isinstance(request, ResponsesRequest) or not request.approved:
+        request = loop.prepared_request.request
+        if not isinstance(request, ResponsesRequest) or not request.approved_calls:
             return None
-        calls = message_format(OPENAI_RESPONSES).parse_calls({"object": "response", "output": request.approved})
+        calls = message_format(OPENAI_RESPONSES).parse_calls({"object": "response", "output": request.approved_calls})
         results = await loop.run(calls, approved=True)
         request.fill(results.messages)
         return results
 
-    async def keep(self, finished: FinishedResponse) -> None:
-        request = finished.client_request
-        written = _response_in(finished.written)
-        if self._recorder.store is None or not isinstance(request, ResponsesRequest) or written is None:
+    async def keep(self, response: FinishedResponse) -> None:
+        request = response.client_request
+        members = _response_in(response.client_output)
+        if self._recorder.store is None or not isinstance(request, ResponsesRequest) or members is None:
             return
-        if not request.is_kept:
+        if not request.gateway_stores:
             return
-        ident = str(msgspec.json.decode(written["id"]))
-        output = [*map(bytes, raws(written.get("output", b"[]")))]
-        rounds = _Rounds(finished)
-        at_provider = request.stores and bool(rounds.provider_ids)
-        equals_provider_response = at_provider and len(rounds.provider_ids) == 1 and not rounds.injected
-        stored = StoredResponse(
-            finished.prepared.targets[0].provider,
-            rounds.provider_ids if at_provider else [],
-            request.previous,
-            b"" if equals_provider_response else msgspec.json.encode(written),
-            [] if at_provider else [*map(bytes, request.client_messages)],
-            [] if at_provider else output,
+        ident = str(msgspec.json.decode(members["id"]))
+        output = [*map(bytes, raws(members.get("output", b"[]")))]
+        rounds = _Rounds(response)
+        is_at_provider = request.provider_stores and bool(rounds.provider_ids)
+        equals_provider_response = is_at_provider and len(rounds.provider_ids) == 1 and not rounds.has_injected_tools
+        stored_response = StoredResponse(
+            response.prepared_request.targets[0].provider,
+            rounds.provider_ids if is_at_provider else [],
+            request.previous_id,
+            b"" if equals_provider_response else msgspec.json.encode(members),
+            [] if is_at_provider else [*map(bytes, request.client_messages)],
+            [] if is_at_provider else output,
             rounds.unsent_results,
             [*filter(is_approval_request, output)],
         )
-        await self._keep(finished.identity, _response_session(ident), stored)
+        await self._keep(response.identity, _response_session(ident), stored_response)
         if request.conversation is not None:
-            without_body = msgspec.structs.replace(stored, body=b"", output=output)
+            without_body = msgspec.structs.replace(stored_response, body=b"", output=output)
             await self._keep(
-                finished.identity,
-                _conversation_session(stored.provider, finished.caller_key, request.conversation),
+                response.identity,
+                _conversation_session(stored_response.provider, response.caller_key, request.conversation),
                 without_body,
             )
 
-    async def _keep(self, identity: Identity, session: str, stored: StoredResponse) -> None:
+    async def _keep(self, identity: Identity, session: str, stored_response: StoredResponse) -> None:
         store = self._recorder.store
         if store is None:
             return
         try:
-            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(stored))
+            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(stored_response))
         except ContextUnavailable as error:
             log.warning("A response was not stored, so requests cannot continue it by its id: %s", error)
 
@@ -233,56 +256,56 @@ class ResponseStore:
 class _Rounds:
     """Rounds of a finished response. Only rounds that a provider answered in Responses format are read."""
 
-    def __init__(self, finished: FinishedResponse) -> None:
-        rounds, request, offer = finished.rounds, finished.prepared.request, finished.prepared.offer
+    def __init__(self, response: FinishedResponse) -> None:
+        rounds, request, offer = response.rounds, response.prepared_request.request, response.prepared_request.offer
         ids: list[str] = []
-        self.last: Sequence[Raw] = ()
+        self.last_items: Sequence[Raw] = ()
         """Output items of the last round."""
         if isinstance(rounds, ResponsesStream):
             ids = rounds.provider_ids
-            self.last = rounds.items
+            self.last_items = rounds.items
         elif isinstance(rounds, Sequence):
-            answers = [each for each in rounds if isinstance(each, ResponsesAnswer)]
-            ids = [each.provider_id for each in answers]
-            self.last = answers[-1].items if answers else ()
-        self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
+            answers = [answer for answer in rounds if isinstance(answer, ResponsesAnswer)]
+            ids = [answer.provider_id for answer in answers]
+            self.last_items = answers[-1].items if answers else ()
+        self.provider_ids = [ident for ident in ids if _ID.fullmatch(ident)]
         client_run = offer.client_run if offer is not None else frozenset()
-        self.injected = offer is not None and bool(offer.definitions)
-        client_tools = client_run.union(request.tool_names) if self.injected else None
-        results = {head_of(raw).call_id for raw in finished.results}
-        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, client_tools)]
+        self.has_injected_tools = offer is not None and bool(offer.definitions)
+        client_tools = client_run.union(request.tool_names) if self.has_injected_tools else None
+        results = {head_of(raw).call_id for raw in response.results}
+        hidden_ids = [head.call_id or "" for head in map(head_of, self.last_items) if is_hidden(head, client_tools)]
         self.unsent_results = [
-            *finished.results,
-            *(output_item(each, _UNRUN) for each in unseen if each not in results),
+            *response.results,
+            *(output_item(hidden_id, _NOT_RUN_OUTPUT) for hidden_id in hidden_ids if hidden_id not in results),
         ]
 
 
 def _continue(
-    read: ResponsesRequest,
-    stored: StoredResponse,
-    before: Sequence[bytes],
-    previous: str | None,
+    wire_request: ResponsesRequest,
+    stored_response: StoredResponse,
+    earlier_items: Sequence[bytes],
+    previous_id: str | None,
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
-    body = read.continue_from(before, previous)
-    request = type(read)(body)
-    request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
+    body = wire_request.continue_from(earlier_items, previous_id)
+    request = type(wire_request)(body)
+    request.resume(wire_request.previous_id, stored_response.unapproved_calls if stored_response.provider_ids else ())
     return ContinuedRequest(request, body, targets)
 
 
-def _output_of(stored: StoredResponse) -> Sequence[bytes]:
+def _output_of(stored_response: StoredResponse) -> Sequence[bytes]:
     """Output items of a stored response as the client received them; empty if only the provider has them."""
-    if stored.output or not stored.body:
-        return stored.output
-    return [*map(bytes, raws(members_of(stored.body).get("output", b"[]")))]
+    if stored_response.output or not stored_response.body:
+        return stored_response.output
+    return [*map(bytes, raws(members_of(stored_response.body).get("output", b"[]")))]
 
 
-def _response_in(written: bytes) -> dict[str, Raw] | None:
+def _response_in(client_output: bytes) -> dict[str, Raw] | None:
     """Members of the response, from a whole body or from the last event of a stream."""
     try:
-        if written[:1] == b"{":
-            return members_of(written)
-        events = EventParser(len(written)).feed(written)
+        if client_output[:1] == b"{":
+            return members_of(client_output)
+        events = EventParser(len(client_output)).feed(client_output)
         return members_of(members_of(events[-1].data)["response"]) if events else None
     except (msgspec.MsgspecError, KeyError):
         return None

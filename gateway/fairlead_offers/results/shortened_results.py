@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.tokens.conversation import DOCUMENT_BYTES
+from fairlead_formats.tokens.conversation import DOCUMENT_BYTES_PER_TOKEN
 from fairlead_formats.tokens.media import audio_tokens, image_tokens
 from fairlead_gateway.core.long_results import META_STORED, URI, LongResult, ShownResult
 from fairlead_mcp import eras
@@ -108,7 +108,7 @@ def block_tokens(block: dict[str, Any]) -> int:
         mime = str(resource.get("mimeType"))
         if mime.startswith("image/"):
             return image_tokens(blob)
-        return audio_tokens(blob) if mime.startswith("audio/") else len(blob) * 3 // 4 // DOCUMENT_BYTES + 1
+        return audio_tokens(blob) if mime.startswith("audio/") else len(blob) * 3 // 4 // DOCUMENT_BYTES_PER_TOKEN + 1
     return _size(block)
 
 

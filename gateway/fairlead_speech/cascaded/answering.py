@@ -33,7 +33,7 @@ MAX_REMEMBERED: Final = 2048
 """Maximum number of ids that are stored, for the engine's items and for its calls each."""
 MAX_CALL_ID: Final = 256
 """Maximum number of characters of a call id that stays stored after the call has got its result."""
-_SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
+_SHARED_SETTINGS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
 """Events in the form in which a provider sends them. The first makes the inner session stop requesting responses, the
@@ -50,7 +50,7 @@ class RelayedEvents:
 
     def __init__(self, client: MessageSink) -> None:
         self._client = client
-        self._created: bytes | None = None
+        self._created_event: bytes | None = None
         """Event `response.created`, which is held back until the response has output."""
         self.last_item: str | None = None
         """Id of the last item of the other session that the client has received."""
@@ -79,17 +79,21 @@ class RelayedEvents:
             return
         if kind == "response.created":
             self.response = text(member(events.read(payload), "response"), "id")
-            self._created = payload
+            self._created_event = payload
             return
         event = events.read(payload)
         if kind == "response.done":
             self.response = None
         self._remember(kind, event)
-        created, self._created = self._created, None
-        if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
+        created_event, self._created_event = self._created_event, None
+        if (
+            created_event is not None
+            and kind == "response.done"
+            and member(event, "response").get("status") == "failed"
+        ):
             return  # the client does not see a response that failed without output
-        if created is not None:
-            await self._client.send(created)
+        if created_event is not None:
+            await self._client.send(created_event)
         await self._client.send(self._with_visible_predecessor(event) if "previous_item_id" in event else payload)
 
     def _remember(self, kind: str, event: Event) -> None:
@@ -127,7 +131,7 @@ class TurnAnswerer:
         self._session = session
         self._tier = tier
         self._on_end: OnTurnEnd | None = None
-        self._items_before: set[str] = set()
+        self._earlier_items: set[str] = set()
         """Ids of the engine's items before the turn; items that are not among them belong to the answer."""
         self._cancelled = False
         self._turn = 0
@@ -137,7 +141,7 @@ class TurnAnswerer:
         self._request_id = ""
         """`event_id` of the turn's first `response.create`."""
         self._session_config: Event = {}
-        self._open = asyncio.Event()
+        self._opened = asyncio.Event()
         """Set when the inner session is open or has ended."""
         self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine of a routed speech session")
 
@@ -158,8 +162,8 @@ class TurnAnswerer:
         self._cancelled = False
         self._turn += 1
         turn = self._turn
-        self._items_before = {each.id for each in self.engine.state.conversation.items()}
-        await self._open.wait()
+        self._earlier_items = {item.id for item in self.engine.state.conversation.items()}
+        await self._opened.wait()
         if turn != self._turn or self._pump_task.done():
             return
         await self._session.from_provider(_BUFFER_CLEARED)
@@ -230,12 +234,12 @@ class TurnAnswerer:
                     await self.relay.send_audio(received)
                     continue
                 forwarded = await self._session.from_provider(received)
-                refused = _refused_event_id(received)
-                if refused:
-                    await self._on_error(refused)
+                refused_event_id = _refused_event_id(received)
+                if refused_event_id:
+                    await self._on_error(refused_event_id)
                 elif forwarded is not None:
                     await self.relay.send(forwarded)
-                self._open.set()
+                self._opened.set()
                 if events.event_type(received) == "response.done":
                     await self._on_response_done(member(events.read(received), "response"))
             except Exception:
@@ -243,7 +247,7 @@ class TurnAnswerer:
                 await self._finish(ERROR)
         log.info("The cascaded engine of a speech session closed: %s", received.reason)
         self._session.end.request(PROVIDER_CLOSED, received.for_other_side())
-        self._open.set()
+        self._opened.set()
         await self._finish(ERROR)
 
     async def _on_error(self, event_id: str) -> None:
@@ -271,22 +275,22 @@ class TurnAnswerer:
             self._idle.set()
             return
         messages = [
-            (each.id, spoken_text(each.wire))
-            for each in self.engine.state.conversation.items()
-            if each.id in self.relay
-            and each.id not in self._items_before
-            and not each.filler
-            and each.wire.get("role") == "assistant"
+            (item.id, spoken_text(item.wire))
+            for item in self.engine.state.conversation.items()
+            if item.id in self.relay
+            and item.id not in self._earlier_items
+            and not item.filler
+            and item.wire.get("role") == "assistant"
         ]
         try:
-            await on_end(outcome, [(item, words) for item, words in messages if words])
+            await on_end(outcome, [(item_id, words) for item_id, words in messages if words])
         finally:
             self._idle.set()
 
 
 def shared_config(session: dict[str, Any]) -> Event:
     """Members of a client's session that also apply to answers of the engine."""
-    return _functions_only({name: session[name] for name in _SHARED_MEMBERS if name in session})
+    return _functions_only({name: session[name] for name in _SHARED_SETTINGS if name in session})
 
 
 def _functions_only(config: Event) -> Event:

@@ -50,10 +50,10 @@ class SpeechBackends:
         fields = {"model": self.stt.model, "response_format": "json"}
         if language or self.stt.language:
             fields["language"] = language or self.stt.language
-        kind, body = _form(fields, wav(audio, rate))
+        content_type, body = _form(fields, wav(audio, rate))
         path = "/audio/transcriptions"
         try:
-            async with self._request(self._stt_provider, path, body, kind, "speech-to-text") as answer:
+            async with self._request(self._stt_provider, path, body, content_type, "speech-to-text") as answer:
                 self._metrics.transcribed_seconds[self._name] += len(audio) / (2 * rate)
                 answer_body = bytearray()
                 async for piece in answer.pieces():
@@ -77,7 +77,7 @@ class SpeechBackends:
         request: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
         if speed != 1:
             request["speed"] = speed
-        size, odd = 0, b""
+        size, odd_byte = 0, b""
         try:
             async with self._request(
                 self._tts_provider, "/audio/speech", msgspec.json.encode(request), "application/json", "text-to-speech"
@@ -89,9 +89,9 @@ class SpeechBackends:
                         raise BackendFailed(
                             "tts_failed", f"the text-to-speech server answered with over {MAX_SPEECH_BYTES >> 20} MiB"
                         )
-                    piece = odd + piece
+                    piece = odd_byte + piece
                     whole_samples = len(piece) // 2 * 2
-                    odd = piece[whole_samples:]
+                    odd_byte = piece[whole_samples:]
                     if whole_samples:
                         yield piece[:whole_samples]
         except ProviderUnavailable as error:
@@ -132,9 +132,9 @@ def _form(fields: Mapping[str, str], audio: bytes) -> tuple[str, bytes]:
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
         for name, value in fields.items()
     ]
-    head = (
+    file_header = (
         f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="speech.wav"\r\n'
         "Content-Type: audio/wav\r\n\r\n"
     )
-    body = b"".join([*parts, head.encode(), audio, f"\r\n--{boundary}--\r\n".encode()])
+    body = b"".join([*parts, file_header.encode(), audio, f"\r\n--{boundary}--\r\n".encode()])
     return f"multipart/form-data; boundary={boundary}", body

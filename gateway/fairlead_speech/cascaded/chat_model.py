@@ -73,7 +73,7 @@ class _AnswerPart(msgspec.Struct):
     error: Any = None
 
 
-_chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
+_decode_chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
 
 
 class SpokenAnswer:
@@ -100,12 +100,12 @@ class SpokenAnswer:
                 if event.data.strip() == _DONE:
                     self.ended = True
                 elif event.data:
-                    texts.append(self._take(_chunk(event.data)))
+                    texts.append(self._handle_chunk(_decode_chunk(event.data)))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLarge) as error:
             raise BackendFailed("llm_failed", "the model's answer cannot be read") from error
         return "".join(texts)
 
-    def _take(self, chunk: _AnswerPart) -> str:
+    def _handle_chunk(self, chunk: _AnswerPart) -> str:
         if chunk.error is not None:
             raise BackendFailed("llm_failed", "the model failed during its answer")
         if chunk.usage is not None:
@@ -115,15 +115,15 @@ class SpokenAnswer:
             self.finish_reason = choice.finish_reason[:64]
             self.ended = True
         delta = choice.delta or _Delta()
-        for each in delta.tool_calls or ():
-            self._take_call(each)
+        for call_delta in delta.tool_calls or ():
+            self._add_call_delta(call_delta)
         content = delta.content or ""
         self._text_size += len(content)
         if self._text_size > MAX_TEXT:
             raise BackendFailed("llm_failed", f"the model's answer was ended because it exceeds {MAX_TEXT} characters")
         return content
 
-    def _take_call(self, delta: _CallPart) -> None:
+    def _add_call_delta(self, delta: _CallPart) -> None:
         index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
         current = self.calls[index] if 0 <= index < len(self.calls) else None
         if current is not None and delta.id and current.id and delta.id != current.id:
@@ -162,14 +162,14 @@ class CallIds:
         calls_by_id: dict[str, tuple[str, str]] = {}
         ids = []
         for call in calls:
-            ident, same = call.id, (call.name, call.arguments)
+            ident, contents = call.id, (call.name, call.arguments)
             if (
                 not ident
-                or calls_by_id.get(ident, same) != same
+                or calls_by_id.get(ident, contents) != contents
                 or (ident in self._seen_ids and ident not in calls_by_id)
             ):
                 ident = self._make_id()
-            calls_by_id[ident] = same
+            calls_by_id[ident] = contents
             ids.append(ident)
         for ident in calls_by_id:
             self._seen_ids[ident] = None

@@ -17,7 +17,7 @@ from fairlead_speech.session import SESSION_SECONDS
 MAX_CONFIG_BYTES: Final = 1 << 20
 """Maximum number of bytes of a session's configuration, of which instructions and tools are the largest part."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
-_SETTABLE: Final = frozenset(
+_SETTABLE_MEMBERS: Final = frozenset(
     {
         "instructions",
         "tools",
@@ -33,7 +33,7 @@ _SETTABLE: Final = frozenset(
     }
 )
 """Members that a client may set. Those listed after `max_output_tokens` are stored but have no effect."""
-_FUNCTION: Final = ("name", "description", "parameters")
+_FUNCTION_MEMBERS: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
 
 
@@ -92,15 +92,15 @@ class SessionConfig:
     @property
     def transcribes(self) -> bool:
         """Whether the client receives transcripts of the user's audio."""
-        return bool(self._input.get("transcription"))
+        return bool(self._input_config.get("transcription"))
 
     @property
     def language(self) -> str:
         """Language that the client set for transcription; empty: none."""
-        return text(member(self._input, "transcription"), "language")
+        return text(member(self._input_config, "transcription"), "language")
 
     @property
-    def _input(self) -> Event:
+    def _input_config(self) -> Event:
         return member(member(self.session, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
@@ -111,12 +111,12 @@ class SessionConfig:
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
         if session.get("model", self.session["model"]) != self.session["model"]:
             raise BadEvent("cannot_update_model", "the model of a session cannot be changed", "session.model")
-        changed = {**self.session, **{name: value for name, value in session.items() if name in _SETTABLE}}
+        new_session = {**self.session, **{name: value for name, value in session.items() if name in _SETTABLE_MEMBERS}}
         audio = member(session, "audio")
-        input_config = {**self._input, **member(audio, "input")}
+        input_config = {**self._input_config, **member(audio, "input")}
         output_config = {**member(member(self.session, "audio"), "output"), **member(audio, "output")}
-        changed["audio"] = {"input": input_config, "output": output_config}
-        detection = _check(changed, input_config, output_config)
+        new_session["audio"] = {"input": input_config, "output": output_config}
+        detection = _check(new_session, input_config, output_config)
         if voice_fixed and output_config["voice"] != self.voice:
             raise BadEvent(
                 "cannot_update_voice",
@@ -124,16 +124,20 @@ class SessionConfig:
                 "session.audio.output.voice",
             )
         detection_changed = detection != self.detection
-        self.session = changed
+        self.session = new_session
         self.detection = detection
         return detection_changed
 
 
-def _check(changed: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
+def _check(new_session: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
     """Check a configuration. Returns its turn detection. Raises BadEvent."""
-    for direction, side in (("input", input_config), ("output", output_config)):
-        form = side.get("format")
-        if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
+    for direction, direction_config in (("input", input_config), ("output", output_config)):
+        audio_format = direction_config.get("format")
+        if (
+            not isinstance(audio_format, dict)
+            or audio_format.get("type") != "audio/pcm"
+            or audio_format.get("rate", RATE) != RATE
+        ):
             raise BadEvent(
                 "invalid_value", f"format must be audio/pcm with {RATE} Hz", f"session.audio.{direction}.format"
             )
@@ -142,13 +146,13 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
     speed = output_config.get("speed")
     if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 1.5:
         raise BadEvent("invalid_value", "speed must be a number from 0.25 to 1.5", "session.audio.output.speed")
-    if changed["output_modalities"] not in (["audio"], ["text"]):
+    if new_session["output_modalities"] not in (["audio"], ["text"]):
         raise BadEvent("invalid_value", "output_modalities must be [audio] or [text]", "session.output_modalities")
-    for number, tool in enumerate(members(changed, "tools")):
+    for number, tool in enumerate(members(new_session, "tools")):
         if tool.get("type") != "function" or not text(tool, "name"):
             message = "tools must be of type function and have a name"
             raise BadEvent("invalid_value", message, f"session.tools[{number}]")
-    if len(_encode(changed)) > MAX_CONFIG_BYTES:
+    if len(_encode(new_session)) > MAX_CONFIG_BYTES:
         message = f"the configuration of a session may have at most {MAX_CONFIG_BYTES >> 20} MiB"
         raise BadEvent("string_above_max_length", message)
     detection = input_config.get("turn_detection")
@@ -164,7 +168,7 @@ def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
     """Convert functions to the format of Chat Completions. That API refuses an object schema without `properties`, so
     the member is added.
     """
-    functions = [{name: tool[name] for name in _FUNCTION if name in tool} for tool in tools]
+    functions = [{name: tool[name] for name in _FUNCTION_MEMBERS if name in tool} for tool in tools]
     for function in functions:
         parameters = function.get("parameters")
         if isinstance(parameters, dict) and "properties" not in parameters:

@@ -22,13 +22,13 @@ MAX_ITEMS: Final = 2000
 MAX_RESULT_BYTES: Final = 128 << 10
 """Maximum number of bytes of a call's result as JSON."""
 NO_RESULT: Final = "(there is no result yet)"
-_OVERHEAD: Final = 128
+_ITEM_OVERHEAD: Final = 128
 """Bytes that are added to the size of each item's JSON, for the Python objects that hold the item."""
 _encode: Final = msgspec.json.encode
 MAX_PARTS: Final = 64
 """Maximum number of parts of one message."""
-_CUT: Final = " (cut off here: the result is too long)"
-_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
+_CUT_NOTE: Final = " (cut off here: the result is too long)"
+_PART_TYPES: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
 """Types of parts that are allowed in a message of a client."""
 
 
@@ -91,9 +91,9 @@ class SpokenConversation:
         item = ConversationItem(wire, _size(wire), filler=filler)
         if item.size > MAX_BYTES:
             raise TooLargeItem(f"an item of the conversation may have at most {MAX_BYTES >> 10} KiB")
-        previous = self.last
+        previous_id = self.last
         if after is not None and after in self._items and after != self.last:
-            previous = after
+            previous_id = after
             later_items = {}
             for ident in [*self._items][[*self._items].index(after) + 1 :]:
                 later_items[ident] = self._items.pop(ident)
@@ -103,8 +103,8 @@ class SpokenConversation:
             self._items[item.id] = item
             self.last = item.id
         self._size += item.size
-        self._forget()
-        return item, previous
+        self._drop_oldest()
+        return item, previous_id
 
     def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item. The new form has the same id."""
@@ -113,7 +113,7 @@ class SpokenConversation:
             self._size += size - item.size
         item.wire = wire
         item.size = size
-        self._forget()
+        self._drop_oldest()
 
     def remove(self, ident: str) -> bool:
         """Remove an item. Returns False if the conversation has none with this id."""
@@ -130,17 +130,17 @@ class SpokenConversation:
         calls of one response share half of the conversation's maximum size, so that their results do not displace the
         user's question.
         """
-        calls_in_round, is_round = 0, False
-        for each in self._items.values():
-            if each.wire.get("type") == "function_call":
-                calls_in_round, is_round = calls_in_round + 1, is_round or each.wire.get("call_id") == call
-            elif is_round:
+        calls_in_round, has_call = 0, False
+        for item in self._items.values():
+            if item.wire.get("type") == "function_call":
+                calls_in_round, has_call = calls_in_round + 1, has_call or item.wire.get("call_id") == call
+            elif has_call:
                 break
             else:
                 calls_in_round = 0
-        return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if is_round else 0
+        return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if has_call else 0
 
-    def _forget(self) -> None:
+    def _drop_oldest(self) -> None:
         """Drop the oldest items until the rest is within the limits. `chat_messages` leaves out results whose calls
         were dropped.
         """
@@ -152,17 +152,17 @@ def truncate(item: ConversationItem, played_ms: int) -> Event | None:
     """Cut the transcript of an answer to the part whose audio was played. `played_ms`: milliseconds that were played.
     Returns None if the answer has less audio.
     """
-    if played_ms > milliseconds(sum(each.audio for each in item.spoken)):
+    if played_ms > milliseconds(sum(piece.audio for piece in item.spoken)):
         return None
     texts, remaining_ms = [], played_ms
-    for each in item.spoken:
-        length = milliseconds(each.audio)
-        if remaining_ms >= length:
-            texts.append(each.text)
+    for piece in item.spoken:
+        piece_ms = milliseconds(piece.audio)
+        if remaining_ms >= piece_ms:
+            texts.append(piece.text)
         elif remaining_ms > 0:
-            words = each.text.split(" ")
-            texts.append(" ".join(words[: len(words) * remaining_ms // max(length, 1)]))
-        remaining_ms -= length
+            words = piece.text.split(" ")
+            texts.append(" ".join(words[: len(words) * remaining_ms // max(piece_ms, 1)]))
+        remaining_ms -= piece_ms
         if remaining_ms <= 0:
             break
     return {**item.wire, "content": [{"type": "output_audio", "transcript": "".join(texts).strip()}]}
@@ -172,23 +172,23 @@ def chat_messages(instructions: str, items: Iterable[ConversationItem]) -> list[
     """Convert items to messages for the model. Results directly follow the message with their calls, as the API
     requires.
     """
-    visible = [item.wire for item in items if not item.filler]
+    wire_items = [item.wire for item in items if not item.filler]
     results = {
-        text(each, "call_id"): text(each, "output") for each in visible if each.get("type") == "function_call_output"
+        text(item, "call_id"): text(item, "output") for item in wire_items if item.get("type") == "function_call_output"
     }
     chat: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     calls: list[Event] = []
-    for each in [*visible, {}]:
-        if each.get("type") == "function_call":
-            calls.append(each)
+    for item in [*wire_items, {}]:
+        if item.get("type") == "function_call":
+            calls.append(item)
             continue
-        if each.get("type") == "function_call_output":
+        if item.get("type") == "function_call_output":
             continue
         chat += _call_messages(calls, results, chat)
         calls = []
-        content = spoken_text(each)
+        content = spoken_text(item)
         if content:
-            chat.append({"role": _role(each), "content": content})
+            chat.append({"role": _role(item), "content": content})
     return chat
 
 
@@ -198,14 +198,14 @@ def _role(item: Event) -> str:
 
 
 def _call_messages(
-    calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]
+    calls: Sequence[Event], results: dict[str, str], messages: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Message of the model with its calls, followed by the results. If the last message of `before` is text of the
-    model, it is removed from `before`, and its text becomes part of the new message.
+    """Message of the model with its calls, followed by the results. If the last message of `messages` is text of the
+    model, it is removed from `messages`, and its text becomes part of the new message.
     """
     if not calls:
         return []
-    content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
+    content = messages.pop()["content"] if messages and messages[-1]["role"] == "assistant" else None
     calls_by_id: dict[str, Event] = {}
     for call in calls:  # models may repeat an id, but the API refuses two calls with the same id
         calls_by_id.setdefault(text(call, "call_id"), call)
@@ -217,11 +217,11 @@ def _call_messages(
         }
         for call_id, call in calls_by_id.items()
     ]
-    answers = [
-        {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}
-        for each in call_parts
+    result_messages = [
+        {"role": "tool", "tool_call_id": part["id"], "content": results.get(str(part["id"]), NO_RESULT)}
+        for part in call_parts
     ]
-    return [{"role": "assistant", "content": content, "tool_calls": call_parts}, *answers]
+    return [{"role": "assistant", "content": content, "tool_calls": call_parts}, *result_messages]
 
 
 def spoken_text(item: Event) -> str:
@@ -231,7 +231,7 @@ def spoken_text(item: Event) -> str:
 
 
 def _size(wire: Event) -> int:
-    return len(_encode(wire)) + _OVERHEAD
+    return len(_encode(wire)) + _ITEM_OVERHEAD
 
 
 async def message_parts(item: Event, max_audio_bytes: int) -> tuple[list[Event], bytes]:
@@ -242,7 +242,7 @@ async def message_parts(item: Event, max_audio_bytes: int) -> tuple[list[Event],
     content = members(item, "content")
     if len(content) > MAX_PARTS:
         raise BadEvent("array_above_max_length", f"a message may have at most {MAX_PARTS} parts", "item.content")
-    if any(part.get("type") not in _PARTS for part in content):
+    if any(part.get("type") not in _PART_TYPES for part in content):
         raise BadEvent("invalid_value", "parts of messages must be text or audio", "item.content")
     if sum(len(text(part, "audio")) * 3 // 4 for part in content) > max_audio_bytes:
         message = "4 minutes of audio wait for transcription: send more when some of it is transcribed"
@@ -268,8 +268,8 @@ def cut_result(item: Event, max_bytes: int) -> Event:
     size = len(_encode(output))
     if size <= max_bytes:
         return item
-    while size > max_bytes - len(_CUT) and output:
+    while size > max_bytes - len(_CUT_NOTE) and output:
         # measured as JSON, in which one character may have up to six bytes
-        output = output[: min(len(output) * (max_bytes - len(_CUT)) // size, len(output) - 1)]
+        output = output[: min(len(output) * (max_bytes - len(_CUT_NOTE)) // size, len(output) - 1)]
         size = len(_encode(output))
-    return {**item, "output": output + _CUT}
+    return {**item, "output": output + _CUT_NOTE}

@@ -23,7 +23,7 @@ from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_
 from fairlead_tools.validation.schema_draft import draft_error
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
-_WAV_HEAD: Final = 44
+_WAV_HEADER_BYTES: Final = 44
 """Size of the header of a WAV file in bytes."""
 
 
@@ -82,9 +82,13 @@ class ScriptedCascade:
 
     async def until(self, path: str, count: int) -> None:
         """Wait until `count` requests to a path have arrived."""
-        seen: Mapping[str, Sequence[object]] = {STT: self.transcription_requests, LLM: self.requests, TTS: self.spoken}
+        requests: Mapping[str, Sequence[object]] = {
+            STT: self.transcription_requests,
+            LLM: self.requests,
+            TTS: self.spoken,
+        }
         async with self.changed:
-            await self.changed.wait_for(lambda: len(seen[path]) >= count)
+            await self.changed.wait_for(lambda: len(requests[path]) >= count)
 
     async def until_gone(self, count: int = 1) -> None:
         """Wait until `count` clients have disconnected before their answer was complete."""
@@ -94,7 +98,7 @@ class ScriptedCascade:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
             return _error(401, "bad key")
-        handler = {STT: self._transcribe, LLM: self._think, TTS: self._speak}.get(request.path)
+        handler = {STT: self._transcribe, LLM: self._complete_chat, TTS: self._speak}.get(request.path)
         if handler is None:
             return _error(404, "not found")
         try:
@@ -105,10 +109,10 @@ class ScriptedCascade:
                 self.changed.notify_all()
             raise
 
-    async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
+    async def _record_request(self, path: str, requests: list[Any], recorded_request: Any) -> ScriptedFault | None:
         """Record a request. Returns the fault that it gets; None if it gets an answer."""
         async with self.changed:
-            seen.append(what)
+            requests.append(recorded_request)
             self.changed.notify_all()
         await asyncio.sleep(self.delay)
         faults = self.faults[path]
@@ -123,19 +127,19 @@ class ScriptedCascade:
             return _error(400, "file and model are required")
         if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
             return _error(400, "the file is not a WAV file")
-        fault = await self._take(STT, self.transcription_requests, (content[_WAV_HEAD:], fields))
+        fault = await self._record_request(STT, self.transcription_requests, (content[_WAV_HEADER_BYTES:], fields))
         if fault is not None:
             return await _send_faulty(request, fault, b'{"text": "half')
         return web.json_response({"text": self.script.next_transcript()})
 
-    async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _complete_chat(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        broken = request_fault(body, draft_error)
-        if broken is not None:
-            status, error = openai_error(broken)
+        broken_rule = request_fault(body, draft_error)
+        if broken_rule is not None:
+            status, error = openai_error(broken_rule)
             return web.Response(body=error, status=status, content_type="application/json")
         self.requested_at.append(time.monotonic())
-        fault = await self._take(LLM, self.requests, body)
+        fault = await self._record_request(LLM, self.requests, body)
         if fault is not None:
             return await _send_faulty(request, fault, _chunk({"content": "Half an "}))
         reply = self.script.next_reply()
@@ -177,7 +181,7 @@ class ScriptedCascade:
         if body.get("response_format") != "pcm" or not body.get("input") or not body.get("voice"):
             return _error(400, "input, voice and the response_format pcm are required")
         held = self._held
-        fault = await self._take(TTS, self.spoken, body)
+        fault = await self._record_request(TTS, self.spoken, body)
         if fault is not None:
             return await _send_faulty(request, fault, b"\1" * 960)
         response = web.StreamResponse(headers={"content-type": "audio/pcm"})
@@ -208,16 +212,16 @@ def _error(status: int, message: str) -> web.Response:
     return web.json_response({"error": {"message": message, "type": "invalid_request_error"}}, status=status)
 
 
-async def _send_faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -> web.StreamResponse:
+async def _send_faulty(request: web.BaseRequest, fault: ScriptedFault, partial_body: bytes) -> web.StreamResponse:
     if fault.status != 200:
         return _error(fault.status, "scripted error")
     if not fault.cut:
         body = fault.body or b""
-        kind = "text/event-stream" if body.startswith(b"data:") else "application/json"
-        return web.Response(body=body, content_type=kind)
+        content_type = "text/event-stream" if body.startswith(b"data:") else "application/json"
+        return web.Response(body=body, content_type=content_type)
     response = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await response.prepare(request)
-    await response.write(half)
+    await response.write(partial_body)
     if request.transport is not None:
         request.transport.abort()
     return response

@@ -69,7 +69,7 @@ class FillerTurns:
 
     def __init__(self, setting: FillerSetting | None) -> None:
         self._setting = setting
-        self._next = 0
+        self._next_index = 0
         self._phrase_used = False
 
     def begin_turn(self) -> None:
@@ -87,9 +87,9 @@ class FillerTurns:
         if self._setting is None:
             return ""
         phrases = self._setting.languages.get(language) or self._setting.phrases
-        return phrases[self._next % len(phrases)]
+        return phrases[self._next_index % len(phrases)]
 
     def use_phrase(self) -> None:
         """Record that the current turn's filler is spoken."""
         self._phrase_used = True
-        self._next += 1
+        self._next_index += 1

@@ -25,15 +25,15 @@ WINDOW_MS: Final = 20
 WINDOW_BYTES: Final = WINDOW_MS * BYTES_PER_MS
 _START_WINDOWS: Final = 2
 """Number of consecutive loud windows that begin speech. A single loud window may be a knock."""
-_LEVEL: Final = 0.012
+_SPEECH_LEVEL: Final = 0.012
 """Loudness (mean amplitude, 0 to 1) from which audio is speech, at the threshold 0.5. Quiet speech close to a
 microphone has 0.02, a silent room 0.001.
 """
-_ABOVE_NOISE: Final = 3.0
+_SPEECH_TO_NOISE: Final = 3.0
 """Factor by which speech has to be louder than the noise of the room."""
 _HYSTERESIS: Final = 0.6
 """Fraction of the level below which audio counts as silence during speech."""
-_RISE: Final = 1.02
+_NOISE_GROWTH: Final = 1.02
 """Factor by which the noise level grows with each window that is louder than the level. At this rate, the level doubles
 in 0.7 s.
 """
@@ -47,23 +47,23 @@ class InputAudioBuffer:
     def __init__(self, settings: DetectionSettings | None, rate: int = RATE) -> None:
         """`rate`: samples per second."""
         self.rate = rate
-        self._window = rate * WINDOW_MS // 1000 * 2
+        self._window_bytes = rate * WINDOW_MS // 1000 * 2
         self._audio = bytearray()
         self._partial_window = b""
         self._padding: deque[bytes] = deque()
         """Windows before the beginning of speech. Up to `prefix_padding_ms` of them become part of the turn."""
-        self._received = 0
+        self._received_bytes = 0
         """Bytes of audio received in the whole session."""
         self.activity: VoiceActivity | None = None
         """Detection of turns; None if the client marks the end of turns."""
-        self.waiting = 0
+        self.transcribing_bytes = 0
         """Bytes of earlier turns whose transcription is not complete. They count towards the size of the buffer."""
         self.detect(settings)
 
     @property
     def milliseconds(self) -> int:
         """Duration of all audio that the session has received."""
-        return self._received * 1000 // (self.rate * 2)
+        return self._received_bytes * 1000 // (self.rate * 2)
 
     @property
     def speaking(self) -> bool:
@@ -78,18 +78,18 @@ class InputAudioBuffer:
     @property
     def room(self) -> int:
         """Free space for audio in bytes."""
-        return max(MAX_BYTES - len(self._audio) - self.waiting, 0)
+        return max(MAX_BYTES - len(self._audio) - self.transcribing_bytes, 0)
 
     def windows(self, audio: bytes) -> list[bytes]:
         """Split audio into windows for `add_window`. The rest, which is shorter than a window, waits for the next
         audio. Without detection of turns, all audio is buffered directly and no window is returned.
         """
         if self.activity is None:
-            self._received += len(audio)
+            self._received_bytes += len(audio)
             self._audio += audio
             return []
         pending = self._partial_window + audio
-        size = self._window
+        size = self._window_bytes
         end = len(pending) // size * size
         self._partial_window = pending[end:]
         return [pending[start : start + size] for start in range(0, end, size)]
@@ -100,7 +100,7 @@ class InputAudioBuffer:
         if activity is None:
             self._audio += window
             return None
-        self._received += len(window)
+        self._received_bytes += len(window)
         was_speaking = activity.speaking
         change = activity.add_window(window)
         if was_speaking or change:
@@ -155,8 +155,8 @@ def detection_settings(turn_detection: Mapping[str, Any]) -> DetectionSettings:
     """Read a client's `turn_detection`. Raises ValueError."""
     if turn_detection.get("type", "server_vad") != "server_vad":
         raise ValueError("turn_detection.type must be server_vad; with turn_detection null, the client commits turns")
-    present = {name: value for name, value in turn_detection.items() if value is not None}
-    settings = msgspec.convert(present, DetectionSettings)
+    present_members = {name: value for name, value in turn_detection.items() if value is not None}
+    settings = msgspec.convert(present_members, DetectionSettings)
     if not (0 <= settings.threshold <= 1 and 0 <= settings.prefix_padding_ms <= 5000):
         raise ValueError("threshold must be from 0 to 1, prefix_padding_ms from 0 to 5000")
     if not 100 <= settings.silence_duration_ms <= 10_000:
@@ -170,22 +170,24 @@ class VoiceActivity:
     def __init__(self, settings: DetectionSettings) -> None:
         self.settings = settings
         self.speaking = False
-        self._noise = _LEVEL / _ABOVE_NOISE / 2
-        self._loud = 0
+        self._noise_level = _SPEECH_LEVEL / _SPEECH_TO_NOISE / 2
+        self._loud_windows = 0
         self._quiet_ms = 0
 
     def add_window(self, window: bytes) -> bool | None:
         """Measure WINDOW_MS of audio. Returns True if speech begins, False if speech ends, else None."""
         volume = loudness(window)
-        level = max(_LEVEL * 2 * self.settings.threshold, self._noise * _ABOVE_NOISE)
+        level = max(_SPEECH_LEVEL * 2 * self.settings.threshold, self._noise_level * _SPEECH_TO_NOISE)
         if not self.speaking:
-            self._noise = min(volume, self._noise * _RISE, _MAX_NOISE) if volume < level else self._noise
-            self._noise = max(self._noise, 1e-5)
-            self._loud = self._loud + 1 if volume >= level else 0
-            if self._loud < _START_WINDOWS:
+            self._noise_level = (
+                min(volume, self._noise_level * _NOISE_GROWTH, _MAX_NOISE) if volume < level else self._noise_level
+            )
+            self._noise_level = max(self._noise_level, 1e-5)
+            self._loud_windows = self._loud_windows + 1 if volume >= level else 0
+            if self._loud_windows < _START_WINDOWS:
                 return None
             self.speaking = True
-            self._loud = 0
+            self._loud_windows = 0
             self._quiet_ms = 0
             return True
         self._quiet_ms = self._quiet_ms + WINDOW_MS if volume < level * _HYSTERESIS else 0
@@ -197,5 +199,5 @@ class VoiceActivity:
     def end(self) -> None:
         """End the speech in progress, if there is any."""
         self.speaking = False
-        self._loud = 0
+        self._loud_windows = 0
         self._quiet_ms = 0

@@ -28,9 +28,9 @@ class Responses:
     def __init__(self, state: SessionState, transcription: TurnTranscription) -> None:
         self._state = state
         self._transcription = transcription
-        self._task: asyncio.Task[None] | None = None
+        self._waiting_task: asyncio.Task[None] | None = None
         """Task that waits for transcripts and then starts the response."""
-        self._request: Event | None = None
+        self._waiting_request: Event | None = None
         """The client's request for the waiting response; None if the engine responds to speech by itself."""
         self._response: SpokenResponse | None = None
         self._has_unanswered_speech = False
@@ -43,7 +43,7 @@ class Responses:
         """Respond to speech as soon as it is transcribed."""
         if self._response is not None:
             self._has_unanswered_speech = True  # by the client's settings, speech does not interrupt
-        elif self._task is None:
+        elif self._waiting_task is None:
             self._start(None)
 
     def create(self, request: Event) -> None:
@@ -52,7 +52,7 @@ class Responses:
         if metadata is not None and not (
             isinstance(metadata, dict)
             and len(metadata) <= MAX_METADATA
-            and all(isinstance(each, str) and len(each) <= 512 for each in metadata.values())
+            and all(isinstance(value, str) and len(value) <= 512 for value in metadata.values())
         ):
             message = f"metadata must be an object of at most {MAX_METADATA} strings of at most 512 characters"
             raise BadEvent("invalid_value", message, "response.metadata")
@@ -69,7 +69,7 @@ class Responses:
             self._out_of_band.add(response)
             response.start(self._plan(request), self._out_of_band.discard)
             return
-        if self._response is not None or self._task is not None:
+        if self._response is not None or self._waiting_task is not None:
             code = "conversation_already_has_active_response"
             raise BadEvent(code, "a response is in progress: wait for its response.done, or cancel it")
         self._start(request)
@@ -77,19 +77,19 @@ class Responses:
     async def interrupt(self, reason: str) -> bool:
         """Cancel the response that is in progress or waits for transcripts. Returns False if there is none."""
         self._has_unanswered_speech = False
-        waiting, self._task = self._task, None
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-            if self._request is not None and self._response is None:
+        waiting_task, self._waiting_task = self._waiting_task, None
+        if waiting_task is not None:
+            waiting_task.cancel()
+            await asyncio.gather(waiting_task, return_exceptions=True)
+            if self._waiting_request is not None and self._response is None:
                 details = {"type": "cancelled", "reason": reason}
-                SpokenResponse(self._state, self._request.get("metadata"), out_of_band=False).finish_empty(
+                SpokenResponse(self._state, self._waiting_request.get("metadata"), out_of_band=False).finish_empty(
                     "cancelled", details
                 )
         response = self._response
         if response is not None:
             await response.cancel(reason)
-        return waiting is not None or response is not None
+        return waiting_task is not None or response is not None
 
     async def aclose(self) -> None:
         """Cancel all responses."""
@@ -98,10 +98,12 @@ class Responses:
             await response.cancel("client_cancelled")
 
     def _start(self, request: Event | None) -> None:
-        self._request = request
-        self._task = asyncio.create_task(self._begin(request), name="turn of a cascaded engine")
+        self._waiting_request = request
+        self._waiting_task = asyncio.create_task(
+            self._begin_after_transcripts(request), name="turn of a cascaded engine"
+        )
 
-    async def _begin(self, request: Event | None) -> None:
+    async def _begin_after_transcripts(self, request: Event | None) -> None:
         state = self._state
         while True:
             await self._transcription.wait()
@@ -109,7 +111,7 @@ class Responses:
             await state.queue.wait_until_handled()
             if not self._transcription.busy:
                 break  # if not, another turn has ended meanwhile, and this response answers both turns
-        self._task = None
+        self._waiting_task = None
         response = SpokenResponse(state, (request or {}).get("metadata"), out_of_band=False)
         failure = self._transcription.failure
         if request is None and failure is not None:
@@ -131,60 +133,60 @@ class Responses:
         """Whether the conversation ends with an item that needs an answer. User turns without words and fillers are
         ignored.
         """
-        visible = [each.wire for each in self._state.conversation.items() if not each.filler]
-        audible = [each for each in visible if each.get("role") != "user" or spoken_text(each)]
-        return bool(audible) and audible[-1].get("role") != "assistant"
+        wire_items = [item.wire for item in self._state.conversation.items() if not item.filler]
+        items_with_text = [item for item in wire_items if item.get("role") != "user" or spoken_text(item)]
+        return bool(items_with_text) and items_with_text[-1].get("role") != "assistant"
 
     def _plan(self, request: Event) -> ResponsePlan:
         """Plan a response. Members of `request` override the session's configuration."""
         state, config = self._state, self._state.config.session
-        merged = {
+        settings = {
             name: config[name]
             for name in ("instructions", "tools", "tool_choice", "output_modalities", "max_output_tokens")
         }
-        merged |= {name: value for name, value in request.items() if name in merged}
+        settings |= {name: value for name, value in request.items() if name in settings}
         items = state.conversation.items()
         if isinstance(request.get("input"), list):
-            items = [self._input_item(each) for each in members(request, "input")]
+            items = [self._input_item(element) for element in members(request, "input")]
         body: dict[str, Any] = {
             "model": state.engine.provider.llm,
-            "messages": chat_messages(text(merged, "instructions"), items),
+            "messages": chat_messages(text(settings, "instructions"), items),
             "stream": True,
         }
-        tools = [tool for tool in members(merged, "tools") if tool.get("type") == "function"]
+        tools = [tool for tool in members(settings, "tools") if tool.get("type") == "function"]
         if tools:
-            body |= {"tools": chat_tools(tools), "tool_choice": chat_choice(merged["tool_choice"])}
-        if isinstance(merged["max_output_tokens"], int):
-            body["max_completion_tokens"] = merged["max_output_tokens"]
+            body |= {"tools": chat_tools(tools), "tool_choice": chat_choice(settings["tool_choice"])}
+        if isinstance(settings["max_output_tokens"], int):
+            body["max_completion_tokens"] = settings["max_output_tokens"]
         out_of_band = request.get("conversation") == "none"
-        phrase = "" if out_of_band else state.filler.phrase(state.config.language)
+        filler_phrase = "" if out_of_band else state.filler.phrase(state.config.language)
         return ResponsePlan(
             state.engine.provider.llm,
             body,
             state.config.voice,
             state.config.speed,
-            phrase,
+            filler_phrase,
             at_once=state.is_slow_tier(),
-            text_only=merged["output_modalities"] == ["text"],
+            text_only=settings["output_modalities"] == ["text"],
         )
 
     def _check(self, request: Event) -> None:
         """Check the sizes of a request. Raises BadEvent."""
-        large = {name: request[name] for name in _LARGE_MEMBERS if name in request}
-        if len(msgspec.json.encode(large)) > MAX_CONFIG_BYTES:
+        large_members = {name: request[name] for name in _LARGE_MEMBERS if name in request}
+        if len(msgspec.json.encode(large_members)) > MAX_CONFIG_BYTES:
             limit = f"at most {MAX_CONFIG_BYTES >> 20} MiB"
             message = f"instructions, tools and input of a response may have {limit} together"
             raise BadEvent("string_above_max_length", message, "response")
         input_items = members(request, "input")
-        referenced = [text(each, "id") for each in input_items if each.get("type") == "item_reference"]
-        if len(input_items) > MAX_ITEMS or len(set(referenced)) < len(referenced):
+        referenced_ids = [text(item, "id") for item in input_items if item.get("type") == "item_reference"]
+        if len(input_items) > MAX_ITEMS or len(set(referenced_ids)) < len(referenced_ids):
             message = f"input may have at most {MAX_ITEMS} items, and may reference an item only once"
             raise BadEvent("invalid_value", message, "response.input")
 
-    def _input_item(self, part: Event) -> ConversationItem:
+    def _input_item(self, element: Event) -> ConversationItem:
         """Item for one element of a request's `input`: the referenced item, or the element itself."""
-        if part.get("type") == "item_reference":
-            item = self._state.conversation.get(text(part, "id"))
+        if element.get("type") == "item_reference":
+            item = self._state.conversation.get(text(element, "id"))
             if item is not None:
                 return item
-        return ConversationItem(part, 0)
+        return ConversationItem(element, 0)

@@ -7,9 +7,9 @@ from typing import Final
 
 MAX_PIECE: Final = 280
 """Maximum number of characters of a piece. A longer sentence is cut at the last comma or space within the limit."""
-_END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
+_SENTENCE_END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
 _ABBREVIATION: Final = re.compile(r"(?:^|[\s(])(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|[A-Za-z]|e\.g|i\.e|\d+)\.$")
-_BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
+_BREAK_POINT: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
 
 
 class SentenceCutter:
@@ -27,15 +27,15 @@ class SentenceCutter:
         while (end := self._sentence_end()) is not None:
             sentences.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in sentences if each.strip()]
+        return [sentence for sentence in sentences if sentence.strip()]
 
     def take_rest(self) -> str:
         """Remove and return the remaining text; empty if it is only white space."""
-        take_rest, self._text = self._text, ""
-        return take_rest if take_rest.strip() else ""
+        remaining, self._text = self._text, ""
+        return remaining if remaining.strip() else ""
 
     def _sentence_end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # room for the space after the end
+        for match in _SENTENCE_END.finditer(self._text, 0, MAX_PIECE + 1):  # room for the space after the end
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue
@@ -46,7 +46,7 @@ class SentenceCutter:
             return end
         if len(self._text) <= MAX_PIECE:
             return None
-        breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MAX_PIECE)]
+        breaks = [match.end() for match in _BREAK_POINT.finditer(self._text, 0, MAX_PIECE)]
         return breaks[-1] if breaks else MAX_PIECE
 
 
@@ -54,4 +54,4 @@ def speakable(text: str) -> bool:
     """Whether a text has a letter or a digit. Speech servers answer text such as `…` or `**` with an error or without
     audio.
     """
-    return any(each.isalnum() for each in text)
+    return any(character.isalnum() for character in text)

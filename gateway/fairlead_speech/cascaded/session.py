@@ -44,25 +44,25 @@ class CascadedSession:
         self._queue = EventQueue()
         self._numbers = itertools.count(1)
         self._lock = asyncio.Lock()
-        self._closed = False
+        self._is_closed = False
         self._expiry: asyncio.TimerHandle | None = None
         self.state = SessionState(engine, model, self._queue, self.new_id, clock, bounds)
         self._buffer = InputAudioBuffer(self.state.config.detection)
-        self._turn = ""
+        self._turn_item_id = ""
         """Id of the item that the turn in progress will become."""
         self._transcription = TurnTranscription(self.state, self._on_transcribed)
         self._responses = Responses(self.state, self._transcription)
         self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
-            "session.update": self._update,
-            "input_audio_buffer.append": self._append,
-            "input_audio_buffer.commit": self._client_commits,
-            "input_audio_buffer.clear": self._clear,
-            "conversation.item.create": self._create,
-            "conversation.item.retrieve": self._retrieve,
-            "conversation.item.truncate": self._truncate,
-            "conversation.item.delete": self._delete,
-            "response.create": self._respond,
-            "response.cancel": self._cancel,
+            "session.update": self._update_session,
+            "input_audio_buffer.append": self._append_audio,
+            "input_audio_buffer.commit": self._commit_by_client,
+            "input_audio_buffer.clear": self._clear_audio,
+            "conversation.item.create": self._create_item,
+            "conversation.item.retrieve": self._retrieve_item,
+            "conversation.item.truncate": self._truncate_item,
+            "conversation.item.delete": self._delete_item,
+            "response.create": self._create_response,
+            "response.cancel": self._cancel_response,
         }
         self.state.emit("session.created", session=self.state.config.session)
 
@@ -84,10 +84,10 @@ class CascadedSession:
         """Make an id that is unique in the session, with a prefix."""
         return f"{prefix}_{next(self._numbers):08}"
 
-    def add_message(self, role: str, words: str) -> None:
+    def add_message(self, role: str, message_text: str) -> None:
         """Add a message of another session to the conversation, without events for the client."""
         kind = "output_text" if role == "assistant" else "input_text"
-        content = [{"type": kind, "text": words[:MAX_MESSAGE_TEXT]}]
+        content = [{"type": kind, "text": message_text[:MAX_MESSAGE_TEXT]}]
         self.state.conversation.add({"id": self.new_id("item"), "type": "message", "role": role, "content": content})
 
     async def interrupt(self, reason: str) -> bool:
@@ -107,7 +107,7 @@ class CascadedSession:
         """
         event = events.read(payload)
         async with self._lock:
-            if self._closed:
+            if self._is_closed:
                 return
             try:
                 handler = self._handlers.get(text(event, "type"))
@@ -128,7 +128,7 @@ class CascadedSession:
             self._expiry.cancel()
         # wait for an event that is being handled, because it might start a task after the end
         async with self._lock:
-            self._closed = True
+            self._is_closed = True
             await self._responses.aclose()
             await self._transcription.aclose()
             await self.state.aclose()
@@ -145,14 +145,14 @@ class CascadedSession:
 
     # Events of the client
 
-    async def _update(self, event: Event) -> None:
+    async def _update_session(self, event: Event) -> None:
         state = self.state
         if state.config.update(member(event, "session"), voice_fixed=state.voice_used):
             self._buffer.detect(state.config.detection)
         state.emit("session.updated", session=state.config.session)
         state.prepare_filler()
 
-    async def _append(self, event: Event) -> None:
+    async def _append_audio(self, event: Event) -> None:
         try:
             audio = await decode(text(event, "audio"))
         except BadAudio as error:
@@ -173,19 +173,21 @@ class CascadedSession:
 
     async def _on_speech_started(self) -> None:
         state, settings = self.state, self.state.config.detection
-        self._turn = self.new_id("item")
+        self._turn_item_id = self.new_id("item")
         padding = 0 if settings is None else settings.prefix_padding_ms
         start = max(self._buffer.milliseconds - padding, 0)
-        state.emit("input_audio_buffer.speech_started", audio_start_ms=start, item_id=self._turn)
+        state.emit("input_audio_buffer.speech_started", audio_start_ms=start, item_id=self._turn_item_id)
         if settings is not None and settings.interrupt_response:
             await self._responses.interrupt("turn_detected")
 
     async def _on_speech_stopped(self) -> None:
         state, settings = self.state, self.state.config.detection
-        state.emit("input_audio_buffer.speech_stopped", audio_end_ms=self._buffer.milliseconds, item_id=self._turn)
+        state.emit(
+            "input_audio_buffer.speech_stopped", audio_end_ms=self._buffer.milliseconds, item_id=self._turn_item_id
+        )
         if self._transcription.full:
             self._buffer.clear()
-            self._turn = ""
+            self._turn_item_id = ""
             state.emit("input_audio_buffer.cleared")
             self._refuse(_too_many_turns(), {})
             return
@@ -193,7 +195,7 @@ class CascadedSession:
         if settings is not None and settings.create_response:
             self._responses.answer_speech()
 
-    async def _client_commits(self, _: Event) -> None:
+    async def _commit_by_client(self, _: Event) -> None:
         if milliseconds(len(self._buffer)) < MIN_TURN_MS:
             raise BadEvent(
                 "input_audio_buffer_commit_empty",
@@ -206,26 +208,26 @@ class CascadedSession:
 
     def _commit(self) -> None:
         """Add the turn's audio as an item of the conversation, and start its transcription."""
-        audio, ident, state = self._buffer.take_turn(), self._turn or self.new_id("item"), self.state
-        self._turn = ""
+        audio, ident, state = self._buffer.take_turn(), self._turn_item_id or self.new_id("item"), self.state
+        self._turn_item_id = ""
         state.end_turn()
         state.emit("input_audio_buffer.committed", previous_item_id=state.conversation.last, item_id=ident)
         content = [{"type": "input_audio", "transcript": None}]
         self._transcribe(self._add_item({"id": ident, "type": "message", "role": "user", "content": content}), audio)
 
     def _transcribe(self, item: ConversationItem, audio: bytes) -> None:
-        self._buffer.waiting += len(audio)
+        self._buffer.transcribing_bytes += len(audio)
         config = self.state.config
         self._transcription.begin(item, audio, config.language, visible=config.transcribes)
 
     def _on_transcribed(self, size: int) -> None:
-        self._buffer.waiting -= size
+        self._buffer.transcribing_bytes -= size
 
-    async def _clear(self, _: Event) -> None:
+    async def _clear_audio(self, _: Event) -> None:
         self._buffer.clear()
         self.state.emit("input_audio_buffer.cleared")
 
-    async def _create(self, event: Event) -> None:
+    async def _create_item(self, event: Event) -> None:
         item, state = member(event, "item"), self.state
         if text(item, "id") in state.conversation:
             raise BadEvent("item_create_duplicate_id", "the conversation already has an item with this id", "item.id")
@@ -249,21 +251,21 @@ class CascadedSession:
         parts, audio = await message_parts(item, self._buffer.room)
         if audio and self._transcription.full:
             raise _too_many_turns()
-        added = self._add_item({**item, "content": parts}, after)
+        added_item = self._add_item({**item, "content": parts}, after)
         if item["role"] == "user":
             self.state.end_turn()
         if audio:
-            self._transcribe(added, audio)
+            self._transcribe(added_item, audio)
 
     def _add_item(self, item: Event, after: str = "") -> ConversationItem:
         """Add an item of the client after the item `after`, or at the end of the conversation."""
         wire = {"object": "realtime.item", "status": "completed", **item}
         if not text(wire, "id"):
             wire["id"] = self.new_id("item")
-        added, previous_id = self.state.conversation.add(wire, after=after or None)
+        added_item, previous_id = self.state.conversation.add(wire, after=after or None)
         self.state.emit("conversation.item.added", previous_item_id=previous_id, item=wire)
         self.state.emit("conversation.item.done", previous_item_id=previous_id, item=wire)
-        return added
+        return added_item
 
     def _item(self, event: Event) -> ConversationItem:
         item = self.state.conversation.get(text(event, "item_id"))
@@ -271,29 +273,29 @@ class CascadedSession:
             raise BadEvent("item_not_found", "the conversation has no item with this id", "item_id")
         return item
 
-    async def _retrieve(self, event: Event) -> None:
+    async def _retrieve_item(self, event: Event) -> None:
         self.state.emit("conversation.item.retrieved", item=self._item(event).wire)
 
-    async def _truncate(self, event: Event) -> None:
-        item, end = self._item(event), event.get("audio_end_ms")
-        if not item.spoken or not isinstance(end, int) or end < 0:
+    async def _truncate_item(self, event: Event) -> None:
+        item, end_ms = self._item(event), event.get("audio_end_ms")
+        if not item.spoken or not isinstance(end_ms, int) or end_ms < 0:
             message = "only spoken answers can be truncated, with audio_end_ms as an integer of at least 0"
             raise BadEvent("invalid_value", message, "item_id")
-        wire = truncate(item, end)
+        wire = truncate(item, end_ms)
         if wire is None:
             raise BadEvent("invalid_value", "audio_end_ms is after the end of the item's audio", "audio_end_ms")
         self.state.update(item, wire)
-        self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end)
+        self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end_ms)
 
-    async def _delete(self, event: Event) -> None:
+    async def _delete_item(self, event: Event) -> None:
         item = self._item(event)
         self.state.conversation.remove(item.id)
         self.state.emit("conversation.item.deleted", item_id=item.id)
 
-    async def _respond(self, event: Event) -> None:
+    async def _create_response(self, event: Event) -> None:
         self._responses.create(member(event, "response"))
 
-    async def _cancel(self, _: Event) -> None:
+    async def _cancel_response(self, _: Event) -> None:
         if not await self._responses.interrupt("client_cancelled"):
             raise BadEvent("response_cancel_not_active", "no response is in progress", None)
 

@@ -23,12 +23,12 @@ from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
 from fairlead_speech.realtime.events import Event
 from fairlead_speech.session import SpeechBounds
 
-_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_INCOMPLETE_REASONS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of incomplete responses, by `finish_reason` of the model's answer."""
 log = logging.getLogger(__name__)
-CHUNK: Final = 9600
+CHUNK_BYTES: Final = 9600
 """Bytes of audio in one event: 200 ms."""
-_CHARACTERS: Final = 4
+_CHARACTERS_PER_TOKEN: Final = 4
 """Characters of an answer that count as one token when the model states no usage."""
 
 
@@ -93,19 +93,19 @@ class SpokenResponse:
         self.output: dict[int, Event] = {}
         self.id = host.new_id("resp")
         self._metadata = metadata
-        self._items = 0
+        self._output_count = 0
         """Number of output items of the response."""
-        self._answering = False
+        self._answer_began = False
         self._answer = SpokenAnswer()
         self._request: Mapping[str, Any] | None = None
         """Body of the request to the model, for an estimate of its tokens. None if no request was sent, or if the model
         refused it.
         """
-        self._spoken: list[SpokenItem] = []
+        self._spoken_items: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._on_done: Callable[[SpokenResponse], None] = lambda _: None
-        self._ended = False
+        self._has_ended = False
         self.new_id = host.new_id
         self.emit = host.emit
         self.emit_when_room = host.emit_when_room
@@ -139,8 +139,8 @@ class SpokenResponse:
 
     def next_output(self) -> dict[str, Any]:
         """`response_id` and `output_index` of a new item."""
-        self._items += 1
-        return {"response_id": self.id, "output_index": self._items - 1}
+        self._output_count += 1
+        return {"response_id": self.id, "output_index": self._output_count - 1}
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation, unless the response is out of band."""
@@ -162,7 +162,7 @@ class SpokenResponse:
         except BackendFailed as error:
             self._end("failed", failure(error.code, str(error)))
         except LlmError as error:
-            if not self._answering:
+            if not self._answer_began:
                 self._request = None
             self._end("failed", failure(error.code, f"the model failed: {error}"))
         except TooLargeItem as error:
@@ -171,7 +171,7 @@ class SpokenResponse:
             log.exception("A response of a cascaded engine failed")
             self._end("failed", failure("internal_error", "the gateway failed; its log says why"))
         else:
-            reason = _INCOMPLETE.get(self._answer.finish_reason)
+            reason = _INCOMPLETE_REASONS.get(self._answer.finish_reason)
             details = None if reason is None else {"type": "incomplete", "reason": reason}
             self._end("completed" if reason is None else "incomplete", details)
         finally:
@@ -184,18 +184,18 @@ class SpokenResponse:
         """
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
-            self._say_filler()
+            self._queue_filler()
         self._request = plan.body
         async with contextlib.aclosing(self._host.model.stream(plan.model, plan.body)) as stream:
             async for piece in stream:
-                self._answering = True
+                self._answer_began = True
                 text = self._answer.feed(piece)
                 if message is None:
                     text = text.lstrip()  # some models write an empty line before a call
                 if text and message is None:
                     message = self._open_item(filler=False)
                 if self._answer.calls and message is None:
-                    self._say_filler()
+                    self._queue_filler()
                 for sentence in cutter.add(text):
                     assert message is not None, "a sentence is cut from text, which opens a message"
                     self._pieces.put_nowait((message, sentence))
@@ -206,12 +206,12 @@ class SpokenResponse:
         remaining = cutter.take_rest()
         if remaining and message is not None:
             self._pieces.put_nowait((message, remaining))
-        if self._answer.finish_reason in _INCOMPLETE:  # the arguments of its calls may be cut off
+        if self._answer.finish_reason in _INCOMPLETE_REASONS:  # the arguments of its calls may be cut off
             return
         for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
             self._emit_call(ident, call.name, call.arguments)
 
-    def _say_filler(self) -> None:
+    def _queue_filler(self) -> None:
         """Queue the filler, unless the response has already queued it."""
         plan = self._plan
         if plan.phrase and not plan.text_only:
@@ -219,8 +219,8 @@ class SpokenResponse:
             plan.phrase = ""
 
     def _open_item(self, *, filler: bool) -> SpokenItem:
-        self._spoken.append(SpokenItem(self, filler=filler, text_only=self._plan.text_only))
-        return self._spoken[-1]
+        self._spoken_items.append(SpokenItem(self, filler=filler, text_only=self._plan.text_only))
+        return self._spoken_items[-1]
 
     async def _speak(self) -> None:
         """Speak the queued pieces of text in order. Raises BackendFailed."""
@@ -230,35 +230,35 @@ class SpokenResponse:
             if current is not None and current is not item:
                 current.close()
             current = item
-            await self._say(item, text)
+            await self._speak_piece(item, text)
         if current is not None:
             current.close()
 
-    async def _say(self, item: SpokenItem, text: str) -> None:
+    async def _speak_piece(self, item: SpokenItem, text: str) -> None:
         plan, host, filler = self._plan, self._host, item.item.filler
         if plan.text_only or not speakable(text):
             await item.send_text(text)
             return
-        cached = host.fillers.audio(text, plan.voice, plan.speed) if filler else None
-        if cached is not None:
+        cached_audio = host.fillers.audio(text, plan.voice, plan.speed) if filler else None
+        if cached_audio is not None:
             await item.send_text(text)
             host.on_first_audio(filler=True)
-            await item.send_audio(cached)
+            await item.send_audio(cached_audio)
             return
-        cached_audio, has_audio = bytearray(), False
-        async with contextlib.aclosing(host.backends.synthesize(text.strip(), plan.voice, plan.speed)) as sound:
-            async for audio in sound:
+        filler_audio, has_audio = bytearray(), False
+        async with contextlib.aclosing(host.backends.synthesize(text.strip(), plan.voice, plan.speed)) as speech:
+            async for audio in speech:
                 if not has_audio:
                     has_audio = True
                     await item.send_text(text)
                     host.on_first_audio(filler=filler)
                 if filler:
-                    cached_audio += audio
+                    filler_audio += audio
                 await item.send_audio(audio)
         if not has_audio and not filler:
             raise BackendFailed("tts_failed", "the text-to-speech server answered without audio")
         if filler:
-            host.fillers.add(text, plan.voice, plan.speed, bytes(cached_audio))
+            host.fillers.add(text, plan.voice, plan.speed, bytes(filler_audio))
 
     def _emit_call(self, call: str, name: str, arguments: str) -> None:
         item: Event = {
@@ -269,25 +269,27 @@ class SpokenResponse:
             "name": name,
         }
         position = self.next_output()
-        within = {**position, "item_id": item["id"], "call_id": call}
-        started = {**item, "status": "in_progress", "arguments": ""}
-        complete = {**item, "status": "completed", "arguments": arguments or "{}"}
-        self.emit("response.output_item.added", **position, item=started)
-        _, previous_id = self.add(complete)
+        call_position = {**position, "item_id": item["id"], "call_id": call}
+        started_item = {**item, "status": "in_progress", "arguments": ""}
+        completed_item = {**item, "status": "completed", "arguments": arguments or "{}"}
+        self.emit("response.output_item.added", **position, item=started_item)
+        _, previous_id = self.add(completed_item)
         if not self.out_of_band:
-            self.emit("conversation.item.added", previous_item_id=previous_id, item=started)
-        self.emit("response.function_call_arguments.delta", **within, delta=complete["arguments"])
-        self.emit("response.function_call_arguments.done", **within, name=name, arguments=complete["arguments"])
-        self.output[position["output_index"]] = complete
-        self.emit("response.output_item.done", **position, item=complete)
+            self.emit("conversation.item.added", previous_item_id=previous_id, item=started_item)
+        self.emit("response.function_call_arguments.delta", **call_position, delta=completed_item["arguments"])
+        self.emit(
+            "response.function_call_arguments.done", **call_position, name=name, arguments=completed_item["arguments"]
+        )
+        self.output[position["output_index"]] = completed_item
+        self.emit("response.output_item.done", **position, item=completed_item)
         if not self.out_of_band:
-            self.emit("conversation.item.done", previous_item_id=previous_id, item=complete)
+            self.emit("conversation.item.done", previous_item_id=previous_id, item=completed_item)
 
     def _end(self, status: str, details: Event | None) -> None:
-        if self._ended:
+        if self._has_ended:
             return
-        self._ended = True
-        for item in self._spoken:
+        self._has_ended = True
+        for item in self._spoken_items:
             item.close("incomplete")  # no-op for closed items
         self._on_done(self)
         usage = response_usage(self._answer.usage, self._request, self._answer.size)
@@ -355,7 +357,7 @@ class SpokenItem:
         self._text_only = text_only
         self._text = ""
         self.closed = False
-        self._started: Event = {
+        self._started_item: Event = {
             "id": host.new_id("item"),
             "object": "realtime.item",
             "type": "message",
@@ -363,28 +365,28 @@ class SpokenItem:
             "status": "in_progress",
             "content": [],
         }
-        self._position = host.next_output()
-        self._part = {**self._position, "item_id": self._started["id"], "content_index": 0}
-        host.emit("response.output_item.added", **self._position, item=self._started)
-        self.item, self._previous = host.add(self._started, filler=filler)
+        self._output_position = host.next_output()
+        self._part_position = {**self._output_position, "item_id": self._started_item["id"], "content_index": 0}
+        host.emit("response.output_item.added", **self._output_position, item=self._started_item)
+        self.item, self._previous_id = host.add(self._started_item, filler=filler)
         if not host.out_of_band:
-            host.emit("conversation.item.added", previous_item_id=self._previous, item=self._started)
-        host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
+            host.emit("conversation.item.added", previous_item_id=self._previous_id, item=self._started_item)
+        host.emit("response.content_part.added", **self._part_position, part=self._content_part("", part=True))
 
     async def send_text(self, text: str) -> None:
         """Send a piece of the transcript before its audio, or a piece of the text if the response has no audio."""
         self._text += text
         self.item.spoken.append(SpokenPiece(text))
         kind = "response.output_text.delta" if self._text_only else "response.output_audio_transcript.delta"
-        await self._host.emit_when_room(kind, **self._part, delta=text)
+        await self._host.emit_when_room(kind, **self._part_position, delta=text)
 
     async def send_audio(self, audio: bytes) -> None:
         """Send a piece of the audio of the text that was sent last."""
-        for start in range(0, len(audio), CHUNK):
-            piece = audio[start : start + CHUNK]
+        for start in range(0, len(audio), CHUNK_BYTES):
+            piece = audio[start : start + CHUNK_BYTES]
             self.item.spoken[-1].audio += len(piece)
             delta = base64.b64encode(piece).decode()
-            await self._host.emit_when_room("response.output_audio.delta", **self._part, delta=delta)
+            await self._host.emit_when_room("response.output_audio.delta", **self._part_position, delta=delta)
 
     def close(self, status: str = "completed") -> None:
         """Complete the message. A second call does nothing."""
@@ -393,17 +395,17 @@ class SpokenItem:
         self.closed = True
         host, text = self._host, self._text.strip()
         if self._text_only:
-            host.emit("response.output_text.done", **self._part, text=text)
+            host.emit("response.output_text.done", **self._part_position, text=text)
         else:
-            host.emit("response.output_audio.done", **self._part)
-            host.emit("response.output_audio_transcript.done", **self._part, transcript=text)
-        host.emit("response.content_part.done", **self._part, part=self._content_part(text, part=True))
-        complete = {**self._started, "status": status, "content": [self._content_part(text)]}
-        host.update(self.item, complete)
-        host.output[self._position["output_index"]] = complete
-        host.emit("response.output_item.done", **self._position, item=complete)
+            host.emit("response.output_audio.done", **self._part_position)
+            host.emit("response.output_audio_transcript.done", **self._part_position, transcript=text)
+        host.emit("response.content_part.done", **self._part_position, part=self._content_part(text, part=True))
+        completed_item = {**self._started_item, "status": status, "content": [self._content_part(text)]}
+        host.update(self.item, completed_item)
+        host.output[self._output_position["output_index"]] = completed_item
+        host.emit("response.output_item.done", **self._output_position, item=completed_item)
         if not host.out_of_band:
-            host.emit("conversation.item.done", previous_item_id=self._previous, item=complete)
+            host.emit("conversation.item.done", previous_item_id=self._previous_id, item=completed_item)
 
     def _content_part(self, text: str, *, part: bool = False) -> Event:
         prefix = "" if part else "output_"
@@ -412,17 +414,17 @@ class SpokenItem:
         return {"type": f"{prefix}audio", "transcript": text}
 
 
-def response_usage(stated: Mapping[str, Any], request: Mapping[str, Any] | None, characters: int) -> Event:
+def response_usage(stated_usage: Mapping[str, Any], request: Mapping[str, Any] | None, characters: int) -> Event:
     """Token usage of a response. If the model accepted the `request` but stated no usage, for example after a
     cancellation, tokens are estimated from the size of the request and the `characters` of the answer.
     """
-    used = token_usage(stated)
-    if request is not None and not used.total:
-        used = TokenUsage(estimate_tokens(msgspec.json.encode(request)), characters // _CHARACTERS)
+    usage = token_usage(stated_usage)
+    if request is not None and not usage.total:
+        usage = TokenUsage(estimate_tokens(msgspec.json.encode(request)), characters // _CHARACTERS_PER_TOKEN)
     return {
-        "total_tokens": used.total,
-        "input_tokens": used.input,
-        "output_tokens": used.output,
-        "input_token_details": {"cached_tokens": used.cached, "text_tokens": used.input, "audio_tokens": 0},
-        "output_token_details": {"text_tokens": used.output, "audio_tokens": 0},
+        "total_tokens": usage.total,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "input_token_details": {"cached_tokens": usage.cached, "text_tokens": usage.input, "audio_tokens": 0},
+        "output_token_details": {"text_tokens": usage.output, "audio_tokens": 0},
     }

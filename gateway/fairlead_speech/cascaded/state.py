@@ -35,22 +35,22 @@ class SessionState:
         engine: CascadedEngine,
         model: str,
         queue: EventQueue,
-        ident: Callable[[str], str],
+        new_id: Callable[[str], str],
         clock: Callable[[], float],
         bounds: SpeechBounds,
     ) -> None:
-        """`ident`: makes an id with a prefix. `clock`: monotonic clock in seconds."""
+        """`new_id`: makes an id with a prefix. `clock`: monotonic clock in seconds."""
         self.bounds = bounds
         self.engine = engine
         self.queue = queue
-        self.new_id = ident
+        self.new_id = new_id
         self._clock = clock
         self.backends = engine.backends
         self.model = engine.model
         self.fillers = engine.fillers
-        self.config = SessionConfig(ident("sess"), model, engine.provider)
+        self.config = SessionConfig(new_id("sess"), model, engine.provider)
         self.conversation = SpokenConversation()
-        self.call_ids = CallIds(lambda: ident("call"))
+        self.call_ids = CallIds(lambda: new_id("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow_tier: Callable[[], bool] = lambda: False
         """Function that returns whether the latency tier is slow. If so, a filler phrase is spoken at the start of a
@@ -61,7 +61,7 @@ class SessionState:
         self._turn_ended_at: float | None = None
         self._awaits_first_audio = True
         """Whether no audio was sent since the end of the last turn."""
-        self._preparing: asyncio.Task[None] | None = None
+        self._preparation: asyncio.Task[None] | None = None
         """Task that synthesizes the next filler."""
 
     def emit(self, kind: str, **members: Any) -> None:
@@ -107,16 +107,16 @@ class SessionState:
     def prepare_filler(self) -> None:
         """Start to synthesize the next filler, unless it is in the cache or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
-        idle = self._preparing is None or self._preparing.done()
+        is_idle = self._preparation is None or self._preparation.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
-        if phrase and idle and fillers.caches(voice, speed) and fillers.audio(phrase, voice, speed) is None:
-            self._preparing = asyncio.create_task(self._prepare(phrase), name="filler of a cascaded engine")
+        if phrase and is_idle and fillers.caches(voice, speed) and fillers.audio(phrase, voice, speed) is None:
+            self._preparation = asyncio.create_task(self._prepare(phrase), name="filler of a cascaded engine")
 
     async def aclose(self) -> None:
         """Cancel the tasks of the session."""
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.gather(self._preparing, return_exceptions=True)
+        if self._preparation is not None:
+            self._preparation.cancel()
+            await asyncio.gather(self._preparation, return_exceptions=True)
 
     async def _prepare(self, phrase: str) -> None:
         try:

@@ -37,7 +37,7 @@ RETRY_SECONDS: Final = 0.5
 """
 SETUP_ANSWER_SECONDS: Final = 10.0
 """Seconds that a provider has to answer a setup."""
-ATTEMPTS: Final = 3
+MAX_ATTEMPTS: Final = 3
 """Maximum number of attempts to open a new connection."""
 NO_HANDLE: Final = "no_handle"
 """Reason why a tier's tools are not available yet: the provider has sent no handle since the model last spoke."""
@@ -47,7 +47,7 @@ _NOTICE_SECONDS: Final = 5.0
 """If a connection that the provider will close cannot be replaced, the client gets `goAway` this many seconds before
 the close.
 """
-_REFUSALS: Final = frozenset({1007, 1008})
+_REFUSAL_CODES: Final = frozenset({1007, 1008})
 """WebSocket close codes by which a model refuses a message. The buffer, which contains that message, is then not sent
 again.
 """
@@ -97,7 +97,7 @@ class ToolSwitch:
         self._dial = dial
         self._on_update_refused = on_update_refused
         self._task: asyncio.Task[None] | None = None
-        self._retry = asyncio.Event()
+        self._check_now = asyncio.Event()
         """Set to check at once whether the connection can be replaced."""
         self._update_sent = False
         """Whether the gateway has sent a `contextUpdate` since the last turn ended."""
@@ -123,9 +123,9 @@ class ToolSwitch:
         if self._can_replace:
             self._start_replacing()
         elif self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._wait(), name="tools of a speech session")
+            self._task = asyncio.create_task(self._wait_to_replace(), name="tools of a speech session")
         else:
-            self._retry.set()
+            self._check_now.set()
 
     def on_turn_complete(self) -> None:
         """Record the end of the model's turn, and replace the connection if that is necessary."""
@@ -141,17 +141,17 @@ class ToolSwitch:
 
     def recover(self, closing: Closing) -> bool:
         """Handle the close of the connection to the provider. Returns True if a new connection replaces it."""
-        refused = closing.code in _REFUSALS
-        if refused and self._update_sent:
+        message_refused = closing.code in _REFUSAL_CODES
+        if message_refused and self._update_sent:
             log.warning(
                 "The model of a Gemini Live session refused contextUpdate, so the session is resumed over another "
                 "connection"
             )
             self._on_update_refused()
             self._model = self._model.without_update()
-            refused = False
+            message_refused = False
         turns = self._turns
-        if refused or turns.busy or not turns.handle_current or not self._connection.complete:
+        if message_refused or turns.busy or not turns.handle_current or not self._connection.complete:
             return False
         self._start_replacing()
         return True
@@ -173,19 +173,19 @@ class ToolSwitch:
         return self._turns.resumable(self._clock()) and self._connection.complete
 
     def _start_replacing(self) -> None:
-        waiting = self._task
+        wait_task = self._task
         self._go_away = None
         self._connection.pause()
         self._turns.handle_current = False
-        self._task = asyncio.create_task(self._replace(waiting), name="connection of a speech session")
+        self._task = asyncio.create_task(self._replace(wait_task), name="connection of a speech session")
 
-    async def _replace(self, waiting: asyncio.Task[None] | None) -> None:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-        replaced = await self._connection.replace(self._connect)
-        self._metrics.resumptions[self._engine, OK if replaced else FAILED_RESUMPTION] += 1
-        if replaced and self._setup.pending:  # the tools have changed again during the replacement
+    async def _replace(self, wait_task: asyncio.Task[None] | None) -> None:
+        if wait_task is not None:
+            wait_task.cancel()
+            await asyncio.gather(wait_task, return_exceptions=True)
+        is_replaced = await self._connection.replace(self._connect)
+        self._metrics.resumptions[self._engine, OK if is_replaced else FAILED_RESUMPTION] += 1
+        if is_replaced and self._setup.pending:  # the tools have changed again during the replacement
             await self.update_tools()
 
     async def _connect(self) -> SessionSide | Closing:
@@ -193,7 +193,7 @@ class ToolSwitch:
         attempt.
         """
         failure = Closing(1011, "the gateway could not resume the session with the provider")
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(RETRY_SECONDS)  # time for the provider to notice the close of the old connection
             try:
@@ -209,7 +209,7 @@ class ToolSwitch:
             if closing is None:
                 return side
             failure = closing
-            if failure.code in _REFUSALS:
+            if failure.code in _REFUSAL_CODES:
                 break
         log.warning(
             "A Gemini Live session ends, because it could not be resumed over a new connection: %s %s",
@@ -239,30 +239,30 @@ class ToolSwitch:
             await side.close(Closing(1000))
             return Closing(1011, f"the provider did not answer a setup within {SETUP_ANSWER_SECONDS:.0f} s")
 
-    async def _wait(self) -> None:
+    async def _wait_to_replace(self) -> None:
         """Check at intervals until the session is idle and the connection can be replaced. If a missing handle or an
         exceeded buffer is the only obstacle, tell the client that the tier's tools are not available yet.
         """
-        idle_checks, announced = 0, False
+        idle_checks, tier_announced = 0, False
         while self._needs_replacement and self._connection.connected:
-            self._retry.clear()
+            self._check_now.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):
-                    await self._retry.wait()
+                    await self._check_now.wait()
             if self._can_replace:
                 self._start_replacing()
                 return
             idle_checks = idle_checks + 1 if self._turns.idle(self._clock()) else 0
-            if idle_checks > 1 and not announced and self._setup.pending:
-                announced = True
+            if idle_checks > 1 and not tier_announced and self._setup.pending:
+                tier_announced = True
                 await self._announce_waiting_tier()
             await self._forward_go_away()
 
     async def _announce_waiting_tier(self) -> None:
-        why = TOO_MUCH_SINCE_HANDLE if self._turns.handle_current else NO_HANDLE
-        self._metrics.tier_waits[self._engine, why] += 1
-        log.info("The tools of a Gemini Live session change after its next turn, not now: %s", why)
-        await self._notices.send_waiting_tier(why)
+        reason = TOO_MUCH_SINCE_HANDLE if self._turns.handle_current else NO_HANDLE
+        self._metrics.tier_waits[self._engine, reason] += 1
+        log.info("The tools of a Gemini Live session change after its next turn, not now: %s", reason)
+        await self._notices.send_waiting_tier(reason)
 
     async def _forward_go_away(self) -> None:
         if self._go_away is not None and self._clock() >= self._go_away[0]:
@@ -282,8 +282,8 @@ class ProviderConnection:
         self._recover = recover
         self._side: SessionSide | None = side
         self._max_bytes = max_bytes
-        self._since_handle: deque[bytes] = deque()
-        self._bytes = 0
+        self._buffered: deque[bytes] = deque()
+        self._buffered_bytes = 0
         self._connected = asyncio.Event()
         self._connected.set()
         self._closing: Closing | None = None
@@ -328,7 +328,7 @@ class ProviderConnection:
         """Send a message, and buffer it until the next handle. If the buffer is full while the connection is being
         replaced, wait until the new connection is open.
         """
-        while not self._connected.is_set() and self._bytes + len(payload) > self._max_bytes and self._since_handle:
+        while not self._connected.is_set() and self._buffered_bytes + len(payload) > self._max_bytes and self._buffered:
             await self._connected.wait()
         self._buffer(payload)
         if self._connected.is_set() and self._side is not None:
@@ -344,8 +344,8 @@ class ProviderConnection:
 
     def on_handle(self) -> None:
         """Empty the buffer, because a new handle covers all messages that were sent before it."""
-        self._since_handle.clear()
-        self._bytes = 0
+        self._buffered.clear()
+        self._buffered_bytes = 0
         self.complete = True
 
     def pause(self) -> None:
@@ -358,18 +358,18 @@ class ProviderConnection:
         """Close the paused connection, open a new connection by `connect`, and send the buffer over the new connection.
         Returns False on failure.
         """
-        previous, self._side = self._side, None
+        old_side, self._side = self._side, None
         try:
-            if previous is not None:
-                await previous.close(Closing(1000))
+            if old_side is not None:
+                await old_side.close(Closing(1000))
             result = await connect()
             if isinstance(result, Closing) or self._closing is not None:
                 await self._fail(result)
                 return False
-            sent = 0
-            while sent < len(self._since_handle):  # the buffer may grow during the loop
-                await result.send(self._since_handle[sent])
-                sent += 1
+            sent_count = 0
+            while sent_count < len(self._buffered):  # the buffer may grow during the loop
+                await result.send(self._buffered[sent_count])
+                sent_count += 1
             self._side = result
             return True
         finally:
@@ -395,9 +395,9 @@ class ProviderConnection:
             await result.close(Closing(1000))
 
     def _buffer(self, payload: bytes) -> None:
-        self._since_handle.append(payload)
-        self._bytes += len(payload)
-        if self._bytes > self._max_bytes and self._connected.is_set():
-            self._since_handle.clear()
-            self._bytes = 0
+        self._buffered.append(payload)
+        self._buffered_bytes += len(payload)
+        if self._buffered_bytes > self._max_bytes and self._connected.is_set():
+            self._buffered.clear()
+            self._buffered_bytes = 0
             self.complete = False

@@ -47,12 +47,12 @@ MAX_WITHOUT_UPDATE: Final = 256
 """Maximum number of model names that are stored because the model refused `contextUpdate`."""
 FORWARDED_HEADERS: Final = ("x-goog-api-client",)
 """Headers of a client that are forwarded to its provider."""
-_PATH: Final = re.compile(
+_PATH_PATTERN: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.v1[a-z0-9]{0,8}\.GenerativeService\.BidiGenerateContent"
 )
 _PROVIDER_PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
-_API: Final = "Gemini's Live API"
-_RESOURCE: Final = "models/"
+_API_NAME: Final = "Gemini's Live API"
+_RESOURCE_PREFIX: Final = "models/"
 _NO_SETUP: Final = f"the first message must be a setup with the name of a model, sent within {SETUP_SECONDS:.0f} s"
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class LiveEndpoint:
 
     def serves(self, path: str) -> bool:
         """Whether a WebSocket at a path belongs to this endpoint."""
-        return _PATH.fullmatch(path) is not None
+        return _PATH_PATTERN.fullmatch(path) is not None
 
     def error_body(self, error: LlmError) -> bytes:
         """Body of an error response to a request that is not upgraded to a WebSocket."""
@@ -118,8 +118,8 @@ class LiveEndpoint:
         if not services.settings.allowed.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
         identity, resumption = session_request.origin.identity, member(setup, "sessionResumption")
-        model_name = text(setup, "model").removeprefix(_RESOURCE)
-        route, targets = services.targets(model_name, session_request, ("gemini",), _API)
+        model_name = text(setup, "model").removeprefix(_RESOURCE_PREFIX)
+        route, targets = services.targets(model_name, session_request, ("gemini",), _API_NAME)
         if text(resumption, "handle"):
             providers = dict.fromkeys(target.provider for target in targets)
             try:
@@ -132,32 +132,34 @@ class LiveEndpoint:
             return services.provider_side(await self._dial(session_request, target))
 
         async def reconnect() -> SessionSide:
-            _, side = await services.connect(session_request, [opened.target], dial)
+            _, side = await services.connect(session_request, [opened_model.target], dial)
             return side
 
-        opened = await services.open(session_request, route, targets, ENGINE, record, dial)
-        name = opened.target.model
-        routing = live_routing(services, opened, setup)
+        opened_model = await services.open(session_request, route, targets, ENGINE, record, dial)
+        name = opened_model.target.model
+        routing = live_routing(services, opened_model, setup)
         model = live_model(name)
         if name in self._without_update:
             model = model.without_update()
-        modes = CallModes(model, opened.toolbox.traits)
+        modes = CallModes(model, opened_model.toolbox.traits)
         session_setup = SessionSetup(setup if routing is None else routing.setup.for_provider(), name, modes.behavior)
-        context = services.context(opened, record, ENGINE)
-        notices = ClientNotices(client, opened.tier)
+        context = services.context(opened_model, record, ENGINE)
+        notices = ClientNotices(client, opened_model.tier)
         parts = LiveParts(session_setup, modes, LiveTurns(), notices, services.clock)
-        switch = ToolSwitch(parts, context, opened.side, model, reconnect, lambda: self._remember_without_update(name))
+        switch = ToolSwitch(
+            parts, context, opened_model.side, model, reconnect, lambda: self._remember_without_update(name)
+        )
         session = LiveSession(
             client,
             context,
             parts,
             switch,
-            lambda handle: self._handles.seal(handle, opened.target.provider, identity),
+            lambda handle: self._handles.seal(handle, opened_model.target.provider, identity),
             is_slow=None if routing is None else routing.is_slow,
         )
         bridged: BridgedSession = session
         try:
-            await _send_setup(opened, session_setup, switch.connection)
+            await _send_setup(opened_model, session_setup, switch.connection)
             if routing is not None:
                 bridged = routing.wrap(session, services, client, switch.connection, record)
             await services.run(client, switch.connection, bridged, ENGINE, record)
@@ -193,11 +195,11 @@ def close_for(error: LlmError) -> Closing:
     return Closing(BAD_ARGUMENT if error.status == 400 else POLICY_VIOLATION, str(error))
 
 
-async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: ProviderConnection) -> None:
+async def _send_setup(opened_model: OpenedModel, setup: SessionSetup, connection: ProviderConnection) -> None:
     """Send the setup with the tools for the first turn. Raises Problem."""
-    if opened.toolbox.enabled:
-        await opened.tier.choose_first()
-    setup.set_offer(await opened.toolbox.offer_tools(opened.tier.current, setup.client_names))
+    if opened_model.toolbox.enabled:
+        await opened_model.tier.choose_first()
+    setup.set_offer(await opened_model.toolbox.offer_tools(opened_model.tier.current, setup.client_names))
     await connection.send_unbuffered(setup.message())
 
 

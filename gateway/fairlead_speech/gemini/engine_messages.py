@@ -19,9 +19,9 @@ from fairlead_speech.realtime.session import TOOL_RESULT as RESULT_EVENT
 from fairlead_speech.session import MessageSink
 
 MIME_TYPE: Final = "audio/pcm;rate=24000"
-_AUDIO: Final = "response.output_audio.delta"
-_TRANSCRIPT: Final = "response.output_audio_transcript.delta"
-_TEXT: Final = "response.output_text.delta"
+_AUDIO_DELTA: Final = "response.output_audio.delta"
+_TRANSCRIPT_DELTA: Final = "response.output_audio_transcript.delta"
+_TEXT_DELTA: Final = "response.output_text.delta"
 _encode: Final = msgspec.json.encode
 
 
@@ -47,19 +47,19 @@ class EngineMessages:
         """Whether the client is still playing audio of the engine."""
         return self._clock() < self._played_until
 
-    async def send_transcription(self, words: str) -> None:
+    async def send_transcription(self, transcript: str) -> None:
         """Send the transcript of the user's speech, if the client requested transcripts of the input."""
         if self._setup.shows_input:
-            await self._send_content(inputTranscription={"text": words})
+            await self._send_content(inputTranscription={"text": transcript})
 
     async def send(self, payload: bytes) -> None:
         """Translate an event and send it. Events that Gemini Live has no message for are dropped."""
         kind = events.event_type(payload)
-        if kind == _AUDIO:
+        if kind == _AUDIO_DELTA:
             await self._send_audio(text(events.read(payload), "delta"))
-        elif kind == _TRANSCRIPT and self._setup.shows_output:
+        elif kind == _TRANSCRIPT_DELTA and self._setup.shows_output:
             await self._send_content(outputTranscription={"text": text(events.read(payload), "delta")})
-        elif kind == _TEXT:
+        elif kind == _TEXT_DELTA:
             await self._send_content(modelTurn={"parts": [{"text": text(events.read(payload), "delta")}]})
         elif kind == "response.output_item.done":
             self._add_call(member(events.read(payload), "item"))

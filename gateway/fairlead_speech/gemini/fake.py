@@ -29,10 +29,14 @@ from fairlead_formats.providers.gemini.live_rules import LIVE_RULES
 from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenReply, audio_of
 
 BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
-_PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.GenerativeService\.BidiGenerateContent")
-_FUNCTION: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"})
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
-_OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"})
+_PATH_PATTERN: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.GenerativeService\.BidiGenerateContent")
+_FUNCTION_MEMBERS: Final = frozenset(
+    {"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"}
+)
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+_TOOL_DEFINED_MEMBERS: Final = frozenset(
+    {"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"}
+)
 """Members whose values are defined by tools. Names inside these values are therefore left unchanged."""
 
 
@@ -41,9 +45,9 @@ class RefusedByScript(Exception):
 
     def __init__(self, rule: str, /, **values: object) -> None:
         """`rule`: name of the broken rule without `live-`; `values`: for the placeholders in the rule's text."""
-        rejected = LIVE_RULES.broken_rule(f"live-{rule}", **values)
-        super().__init__(rejected.message)
-        self.code = rejected.rule.status
+        broken_rule = LIVE_RULES.broken_rule(f"live-{rule}", **values)
+        super().__init__(broken_rule.message)
+        self.code = broken_rule.rule.status
 
 
 class ScriptedLive:
@@ -63,7 +67,7 @@ class ScriptedLive:
         """Sessions that can be resumed, by handle, with the number of audio messages and of contents that the handle
         covers.
         """
-        self.hands_out = True
+        self.issues_handles = True
         """Whether sessions that request resumption handles get handles."""
         self.admits = asyncio.Event()
         """Set while the server answers setups."""
@@ -87,7 +91,7 @@ class ScriptedLive:
             await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if _PATH.fullmatch(request.path) is None:
+        if _PATH_PATTERN.fullmatch(request.path) is None:
             return web.json_response({"error": {"message": "not found"}}, status=404)
         if self._key and request.headers.get("x-goog-api-key") != self._key:
             return web.json_response({"error": {"message": "bad key", "code": 403}}, status=403)
@@ -115,7 +119,7 @@ class LiveScriptSession(ScriptedConnection):
         """Behaviors of calls without a result, by id."""
         self.turn: LiveTurn | None = None
         self._speaking = False
-        self._answered = False
+        self._has_answered = False
         """Whether the model has had a turn over this connection."""
         self._words: list[str] = []
         """Words of the user's speech that have not been transcribed yet."""
@@ -123,7 +127,7 @@ class LiveScriptSession(ScriptedConnection):
     @property
     def functions(self) -> dict[str, dict[str, Any]]:
         """Functions of the model, by name."""
-        return {each["name"]: each for tool in self.tools for each in tool.get("functionDeclarations", ())}
+        return {function["name"]: function for tool in self.tools for function in tool.get("functionDeclarations", ())}
 
     @property
     def tool_names(self) -> list[str]:
@@ -136,7 +140,7 @@ class LiveScriptSession(ScriptedConnection):
 
     def results(self) -> list[dict[str, Any]]:
         """Results of calls that the client sent."""
-        return [each for answer in self.of_type("toolResponse") for each in answer["functionResponses"]]
+        return [result for answer in self.of_type("toolResponse") for result in answer["functionResponses"]]
 
     async def send(self, **message: Any) -> None:
         """Send a message."""
@@ -155,7 +159,7 @@ class LiveScriptSession(ScriptedConnection):
 
     async def send_handle(self, *, resumable: bool = True) -> None:
         """Send a resumption handle if the client requested handles. During a turn, the handle is empty."""
-        if "sessionResumption" not in self.setup or not self.server.hands_out:
+        if "sessionResumption" not in self.setup or not self.server.issues_handles:
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
         if resumable:
@@ -171,8 +175,8 @@ class LiveScriptSession(ScriptedConnection):
                 content = camel(msgspec.json.decode(message.data))
                 await self.record(content)
                 await self._handle(content)
-        except RefusedByScript as refused:
-            await self.close(refused.code, str(refused))
+        except RefusedByScript as refusal:
+            await self.close(refusal.code, str(refusal))
         finally:
             if self.turn is not None:
                 await self.turn.cancel()
@@ -188,7 +192,7 @@ class LiveScriptSession(ScriptedConnection):
             for response in message["toolResponse"]["functionResponses"]:
                 await self._on_function_response(response)
         elif "contextUpdate" in message:
-            if not self._updates:
+            if not self._supports_update:
                 raise RefusedByScript("context-update")
             if "tools" in message["contextUpdate"]:
                 self._set_tools(message["contextUpdate"]["tools"].get("tools", []))
@@ -205,21 +209,25 @@ class LiveScriptSession(ScriptedConnection):
         self._set_tools(setup.get("tools", []))
         handle = (setup.get("sessionResumption") or {}).get("handle")
         if handle:
-            resumed, heard_count, content_count = self.server.handles.get(handle, (None, 0, 0))
-            if resumed is None:
+            resumed_session, heard_count, content_count = self.server.handles.get(handle, (None, 0, 0))
+            if resumed_session is None:
                 raise RefusedByScript("handle")
-            if not resumed.closed:
+            if not resumed_session.closed:
                 raise RefusedByScript("handle-open")
-            self.received_audio = resumed.received_audio[:heard_count]
-            self.contents = resumed.contents[:content_count]
+            self.received_audio = resumed_session.received_audio[:heard_count]
+            self.contents = resumed_session.contents[:content_count]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
     def _set_tools(self, tools: list[dict[str, Any]]) -> None:
         names: set[str] = set()
-        for function in (each for tool in tools for each in tool.get("functionDeclarations", ())):
-            unknown = sorted(set(function) - _FUNCTION)
-            if unknown or _NAME.fullmatch(function.get("name", "")) is None or function["name"] in names:
-                raise RefusedByScript("function", name=function.get("name"), unknown=unknown)
+        for function in (declaration for tool in tools for declaration in tool.get("functionDeclarations", ())):
+            unknown_members = sorted(set(function) - _FUNCTION_MEMBERS)
+            if (
+                unknown_members
+                or _NAME_PATTERN.fullmatch(function.get("name", "")) is None
+                or function["name"] in names
+            ):
+                raise RefusedByScript("function", name=function.get("name"), unknown=unknown_members)
             if function.get("behavior", self._behaviors[0]) not in self._behaviors or (
                 "behavior" in function and "3.1" in self.setup["model"]
             ):
@@ -228,7 +236,7 @@ class LiveScriptSession(ScriptedConnection):
         self.tools = tools
 
     @property
-    def _updates(self) -> bool:
+    def _supports_update(self) -> bool:
         return "3.8" in self.setup["model"]
 
     @property
@@ -252,7 +260,7 @@ class LiveScriptSession(ScriptedConnection):
         return bool(detection.get("disabled"))
 
     async def _on_client_content(self, content: dict[str, Any]) -> None:
-        if self._answered and "3.1" in self.setup["model"]:
+        if self._has_answered and "3.1" in self.setup["model"]:
             raise RefusedByScript("content-late")
         self.contents += content.get("turns", [])
         if content.get("turnComplete"):
@@ -260,40 +268,40 @@ class LiveScriptSession(ScriptedConnection):
         else:
             await self.interrupt(calls=False)
 
-    async def _on_realtime_input(self, live: dict[str, Any]) -> None:
-        if "text" in live:
+    async def _on_realtime_input(self, realtime_input: dict[str, Any]) -> None:
+        if "text" in realtime_input:
             await self.begin()
-        if "activityStart" in live or "activityEnd" in live:
-            await self._on_activity(begins="activityStart" in live)
-        if "audio" not in live or (self._client_marks_turns and not self._speaking):
+        if "activityStart" in realtime_input or "activityEnd" in realtime_input:
+            await self._on_activity(begins="activityStart" in realtime_input)
+        if "audio" not in realtime_input or (self._client_marks_turns and not self._speaking):
             return
-        data = live["audio"]["data"]
+        data = realtime_input["audio"]["data"]
         audio = base64.b64decode(data, altchars=b"-_" if "-" in data or "_" in data else None)
         async with self.changed:
             self.received_audio.append(audio)
             self.changed.notify_all()
         speech = any(audio)
         if speech and not self._speaking:
-            await self._speech_begins()
+            await self._begin_speech()
         if speech and self.server.partials:
             await self._hear_words(1)
         elif not speech and self._speaking and not self._client_marks_turns:
-            await self._speech_ends()
+            await self._end_speech()
 
     async def _on_activity(self, *, begins: bool) -> None:
         if not self._client_marks_turns:
             raise RefusedByScript("activity")
         if begins and not self._speaking:
-            await self._speech_begins()
+            await self._begin_speech()
         elif not begins and self._speaking:
-            await self._speech_ends()
+            await self._end_speech()
 
-    async def _speech_begins(self) -> None:
+    async def _begin_speech(self) -> None:
         self._speaking = True
         await self.interrupt(calls=True)
         self._words = self.server.script.next_transcript().split(" ") if "inputAudioTranscription" in self.setup else []
 
-    async def _speech_ends(self) -> None:
+    async def _end_speech(self) -> None:
         self._speaking = False
         await self._hear_words(len(self._words))
         await self.begin()
@@ -306,7 +314,7 @@ class LiveScriptSession(ScriptedConnection):
     async def begin(self) -> None:
         """Begin a turn of the model, which interrupts a turn in progress."""
         await self.interrupt(calls=False)
-        self._answered = True
+        self._has_answered = True
         await self.send_handle(resumable=False)
         self.turn = LiveTurn(self, self.server.script)
         self.turn.start()
@@ -350,12 +358,14 @@ class LiveScriptSession(ScriptedConnection):
 def camel(value: Any) -> Any:
     """Copy JSON with member names in camel case. Values that tools define are left unchanged."""
     if isinstance(value, list):
-        return [camel(each) for each in value]
+        return [camel(element) for element in value]
     if not isinstance(value, dict):
         return value
     return {
-        re.sub("_([a-z])", lambda match: match[1].upper(), name): each if name in _OPAQUE else camel(each)
-        for name, each in value.items()
+        re.sub("_([a-z])", lambda match: match[1].upper(), name): element
+        if name in _TOOL_DEFINED_MEMBERS
+        else camel(element)
+        for name, element in value.items()
     }
 
 
@@ -430,7 +440,7 @@ class LiveTurn:
                 await reply.held.wait()
             await asyncio.sleep(0)
         blocking_calls = []
-        written = []
+        function_calls = []
         for call in reply.calls:
             self._number += 1
             ident = call.id or f"call_{id(self)}_{self._number}"
@@ -438,9 +448,9 @@ class LiveTurn:
             session.calls[ident] = behavior
             session.made[ident] = MadeCall.now(call.name)
             blocking_calls += [ident] if behavior == "BLOCKING" else []
-            written.append({"id": ident, "name": call.name, "args": dict(call.arguments)})
-        if written:
-            await session.send(toolCall={"functionCalls": written})
+            function_calls.append({"id": ident, "name": call.name, "args": dict(call.arguments)})
+        if function_calls:
+            await session.send(toolCall={"functionCalls": function_calls})
         while not session.calls.keys().isdisjoint(blocking_calls):
             self.result_received.clear()
             await self.result_received.wait()

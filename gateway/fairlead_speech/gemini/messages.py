@@ -28,7 +28,7 @@ IDLE: Final = "IDLE"
 """Value of `interaction_status` after which the model says nothing more in its turn."""
 _SECONDS: Final = re.compile(r"(\d{1,6})(\.\d{1,9})?s")
 read: Final = messages.read
-_NOTHING: Final[Message] = {}
+_NO_MEMBERS: Final[Message] = {}
 ABSENT: Final = Raw()
 SESSION_UPDATE: Final = "fairleadSessionUpdate"
 """Member of the gateway's own message by which a client changes its session: `{tier?, queueDepth?}`."""
@@ -37,7 +37,7 @@ _MESSAGE_MEMBERS: Final = frozenset(
     {"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE}
 )
 """Members of client messages. A message has exactly one of them, as in Google's API."""
-_SNAKE_CASED: Final = (
+_NAMES_ALSO_IN_SNAKE_CASE: Final = (
     *_MESSAGE_MEMBERS,
     "activityEnd",
     "activityStart",
@@ -53,8 +53,8 @@ _SNAKE_CASED: Final = (
 )
 _SETUP_MEMBERS: Final = ProtectedNames({"model", "sessionResumption", "session_resumption", "tools"})
 _TOOL_MEMBERS: Final = ProtectedNames({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
-_KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
-_DATA: Final = (b"data", BASE64)
+_MEDIA_TYPE_MEMBER: Final = (b"mimeType|mime_type", PLAIN)
+_DATA_MEMBER: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"
 """Member of the gateway's message to a client. Its value has those parts of a tool's result that cannot be spoken."""
 ERROR: Final = "fairleadError"
@@ -142,13 +142,13 @@ class ServerMessage(msgspec.Struct, rename="camel"):
     usage_metadata: dict[str, Any] | None = None
 
 
-_server: Final = msgspec.json.Decoder(ServerMessage).decode
+_decode_server_message: Final = msgspec.json.Decoder(ServerMessage).decode
 
 
 def read_server(payload: bytes) -> ServerMessage:
     """Decode a server's message. Raises UnreadableMessage."""
     try:
-        return _server(payload)
+        return _decode_server_message(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableMessage(f"the message cannot be read: {error}") from error
 
@@ -168,14 +168,14 @@ def key(message: Mapping[str, Any], name: str) -> str:
 def member(message: Mapping[str, Any], name: str) -> Message:
     """Value of a member if it is an object; else an empty object."""
     value = message.get(key(message, name))
-    return value if isinstance(value, dict) else _NOTHING
+    return value if isinstance(value, dict) else _NO_MEMBERS
 
 
 def members(message: Mapping[str, Any], name: str) -> list[Message]:
     """Objects in the list that a member holds. A single object counts as a list of one element."""
     value = message.get(key(message, name))
     entries = [value] if isinstance(value, dict) else value
-    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def text(message: Mapping[str, Any], name: str) -> str:
@@ -191,11 +191,11 @@ def has_member(message: Mapping[str, Any], name: str) -> bool:
 
 def written_text(message: Message) -> str:
     """Written text of the user in a client's message; empty if it has none."""
-    words = [text(member(message, "realtimeInput"), "text")]
+    texts = [text(member(message, "realtimeInput"), "text")]
     for turn in members(member(message, "clientContent"), "turns"):
         if text(turn, "role") in ("", "user"):
-            words += [text(part, "text") for part in members(turn, "parts")]
-    return " ".join(word for word in words if word)
+            texts += [text(part, "text") for part in members(turn, "parts")]
+    return " ".join(part_text for part_text in texts if part_text)
 
 
 def without_members(message: Message, *names: str) -> Message | None:
@@ -212,8 +212,8 @@ def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode({"serverContent": {}, name: value})
 
 
-_CAMEL_BY_SNAKE: Final = {snake_case(name): name for name in _SNAKE_CASED if snake_case(name) != name}
-_SNAKES: Final = frozenset(_CAMEL_BY_SNAKE)
+_CAMEL_BY_SNAKE: Final = {snake_case(name): name for name in _NAMES_ALSO_IN_SNAKE_CASE if snake_case(name) != name}
+_SNAKE_CASE_NAMES: Final = frozenset(_CAMEL_BY_SNAKE)
 
 
 def fault(message: Message) -> str | None:
@@ -241,23 +241,25 @@ def _member_in_both_spellings(message: Message) -> str | None:
     """Describe an object that has one member in both camel case and snake case: parsers may use either of the two.
     Returns None if there is no such object.
     """
-    waiting: list[object] = [message]
-    while waiting:
-        value = waiting.pop()
+    remaining_values: list[object] = [message]
+    while remaining_values:
+        value = remaining_values.pop()
         if isinstance(value, dict):
-            for name in () if _SNAKES.isdisjoint(value) else _SNAKES.intersection(value):
+            for name in () if _SNAKE_CASE_NAMES.isdisjoint(value) else _SNAKE_CASE_NAMES.intersection(value):
                 if _CAMEL_BY_SNAKE[name] in value:
                     return f'an object has both "{_CAMEL_BY_SNAKE[name]}" and "{name}"'
-            waiting += value.values()
+            remaining_values += value.values()
         elif isinstance(value, list):
-            waiting += value
+            remaining_values += value
     return None
 
 
 def _object(*values: tuple[bytes, bytes]) -> bytes:
     """Regular expression for a JSON object with these members in this order."""
-    written = b",".join(rb'%s"(?:%s)"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE) for name, value in values)
-    return rb"\{%s\}" % written
+    member_patterns = b",".join(
+        rb'%s"(?:%s)"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE) for name, value in values
+    )
+    return rb"\{%s\}" % member_patterns
 
 
 def _list(value: bytes) -> bytes:
@@ -265,15 +267,15 @@ def _list(value: bytes) -> bytes:
     return rb"\[%s%s%s\]" % (SPACE, value, SPACE)
 
 
-_BLOB: Final = b"(?:%s|%s)" % (_object(_KIND_OF_BLOB, _DATA), _object(_DATA, _KIND_OF_BLOB))
+_BLOB: Final = b"(?:%s|%s)" % (_object(_MEDIA_TYPE_MEMBER, _DATA_MEMBER), _object(_DATA_MEMBER, _MEDIA_TYPE_MEMBER))
 _MEDIA: Final = (_object((b"audio|video", _BLOB)), _object((b"mediaChunks|media_chunks", _list(_BLOB))))
 _CLIENT_AUDIO: Final = _object((b"realtimeInput|realtime_input", b"(?:%s|%s)" % _MEDIA))
 _PARTS: Final = _list(_object((b"inlineData", _BLOB)))
 _PROVIDER_AUDIO: Final = _object((b"serverContent", _object((b"modelTurn", _object((b"parts", _PARTS))))))
 
 
-def _whole_message(form: bytes) -> re.Pattern[bytes]:
-    return re.compile(SPACE + form + SPACE)
+def _whole_message(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(SPACE + pattern + SPACE)
 
 
 CLIENT_MESSAGES: Final = MessageReader(
@@ -303,9 +305,9 @@ class ClientNotices:
         """Send the parts of a tool's result that cannot be spoken."""
         await self._send(TOOL_RESULT, {"callId": call.id, "name": call.wire_name, "content": parts})
 
-    async def send_error(self, why: str) -> None:
+    async def send_error(self, reason: str) -> None:
         """Send the reason why SESSION_UPDATE was refused."""
-        await self._send(ERROR, {"message": why})
+        await self._send(ERROR, {"message": reason})
 
     async def send_waiting_tier(self, reason: str) -> None:
         """Send the reason why the tools of the tier are not available yet, if the client understands messages of the

@@ -21,7 +21,7 @@ BLOCKING: Final = "BLOCKING"
 NON_BLOCKING: Final = "NON_BLOCKING"
 """Value of `behavior`: the model continues during a call."""
 _VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
-_EXTENDED: Final = "extended-thinking"
+_EXTENDED_THINKING: Final = "extended-thinking"
 MAX_WAIT_MS: Final = 1000.0
 """Usual duration of a tool's calls, in milliseconds, up to which the model waits for their results."""
 WAIT: Final = "Wait"
@@ -52,22 +52,22 @@ class LiveModel(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, context_update=False)
 
 
-_TABLE: Final = (
+_CAPABILITIES: Final = (
     ((3, 8), LiveModel(True, (BLOCKING, NON_BLOCKING))),
     ((3, 0), LiveModel(False, takes_content=False)),
     ((2, 0), LiveModel(False, (BLOCKING, NON_BLOCKING))),
 )
 """Capabilities by the first model version that has them, newest version first."""
-_OTHER: Final = LiveModel(False)
-_NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
+_OLDER_MODEL: Final = LiveModel(False)
+_EXTENDED_THINKING_MODEL: Final = LiveModel(True, (NON_BLOCKING,))
 
 
 def live_model(name: str) -> LiveModel:
     """Capabilities of the model with a name. Versions newer than the table have the values of the newest entry."""
     match = _VERSION.search(name)
     version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
-    capabilities = next((model for first_version, model in _TABLE if version >= first_version), _OTHER)
-    return _NEVER_WAITS if capabilities.context_update and _EXTENDED in name else capabilities
+    capabilities = next((model for first_version, model in _CAPABILITIES if version >= first_version), _OLDER_MODEL)
+    return _EXTENDED_THINKING_MODEL if capabilities.context_update and _EXTENDED_THINKING in name else capabilities
 
 
 class CallMode(msgspec.Struct, frozen=True):

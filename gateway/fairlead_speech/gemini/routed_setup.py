@@ -19,7 +19,7 @@ FUNCTIONS: Final = "gemini-live", "openai-realtime"
 """Names of two message formats. A client's functions are converted from the first, Gemini Live's, to the second, the
 engine's.
 """
-_INPUT: Final = "realtimeInputConfig"
+_INPUT_CONFIG: Final = "realtimeInputConfig"
 _DETECTION: Final = "automaticActivityDetection"
 _INPUT_TRANSCRIPTION, _OUTPUT_TRANSCRIPTION = "inputAudioTranscription", "outputAudioTranscription"
 _LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:-|$)")
@@ -34,9 +34,9 @@ class RoutedSetup:
 
     def __init__(self, setup: Message) -> None:
         self._setup = setup
-        input_config = member(setup, _INPUT)
+        input_config = member(setup, _INPUT_CONFIG)
         detection = member(input_config, _DETECTION)
-        self.detection = None if detection.get("disabled") is True else _settings(detection)
+        self.detection = None if detection.get("disabled") is True else _detection_settings(detection)
         """Settings of the gateway's own detection of turns; None if the client marks the beginning and end of turns."""
         self.interrupts = text(input_config, "activityHandling") != "NO_INTERRUPTION"
         """Whether speech interrupts an answer."""
@@ -51,12 +51,14 @@ class RoutedSetup:
         self._tools = members(setup, "tools")
         self._engine_session: tuple[object, object, Message] | None = None
         """Cache: the client's instructions and tools, and the engine's session that was derived from them."""
-        self._names: dict[str, str] = {}
+        self._client_names: dict[str, str] = {}
 
     def for_provider(self) -> Message:
         """Setup that is sent to the provider."""
-        input_config, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
-        other_settings = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
+        input_config, name = member(self._setup, _INPUT_CONFIG), key(self._setup, _INPUT_CONFIG)
+        other_settings = {
+            setting: value for setting, value in input_config.items() if setting != key(input_config, _DETECTION)
+        }
         provider_setup = {**self._setup, name: {**other_settings, _DETECTION: {"disabled": True}}}
         if not self.shows_input:
             provider_setup[key(provider_setup, _INPUT_TRANSCRIPTION)] = {}
@@ -91,15 +93,15 @@ class RoutedSetup:
 
     def client_name(self, name: str) -> str:
         """The client's name of a function, by the name that the engine has for it."""
-        return self._names.get(name, name)
+        return self._client_names.get(name, name)
 
     def _build_engine_session(self, instructions: str, tools: list[Message]) -> Message:
         source, target = FUNCTIONS
-        converted = between(tools, find(source), find(target))
-        self._names = converted.names
+        conversion = between(tools, find(source), find(target))
+        self._client_names = conversion.names
         session: Message = {
             "instructions": instructions,
-            "tools": [tool for tool in converted.tools if isinstance(tool, dict) and tool.get("type") == "function"],
+            "tools": [tool for tool in conversion.tools if isinstance(tool, dict) and tool.get("type") == "function"],
             "output_modalities": ["text"] if self.text_only else ["audio"],
         }
         if self.language:
@@ -107,14 +109,16 @@ class RoutedSetup:
         return session
 
 
-def _settings(detection: Message) -> DetectionSettings:
+def _detection_settings(detection: Message) -> DetectionSettings:
     """Convert a client's settings for Gemini's detection to settings of the gateway's voice activity detection."""
-    low = text(detection, "startOfSpeechSensitivity").endswith("_LOW")
-    late = text(detection, "endOfSpeechSensitivity").endswith("_LOW")
+    is_start_low = text(detection, "startOfSpeechSensitivity").endswith("_LOW")
+    is_end_low = text(detection, "endOfSpeechSensitivity").endswith("_LOW")
     return DetectionSettings(
-        threshold=_QUIET_THRESHOLD if low else 0.5,
+        threshold=_QUIET_THRESHOLD if is_start_low else 0.5,
         prefix_padding_ms=_clamp(detection, "prefixPaddingMs", 0, 5000, 300),
-        silence_duration_ms=_clamp(detection, "silenceDurationMs", 100, 10_000, _LONG_SILENCE_MS if late else 500),
+        silence_duration_ms=_clamp(
+            detection, "silenceDurationMs", 100, 10_000, _LONG_SILENCE_MS if is_end_low else 500
+        ),
     )
 
 
@@ -125,6 +129,6 @@ def _clamp(detection: Message, name: str, lower: int, upper: int, default: int) 
 
 def _system_instruction(config: Message) -> str:
     """Text of `systemInstruction`, which may be a content or a string."""
-    plain = text(config, "systemInstruction")
+    plain_text = text(config, "systemInstruction")
     parts = members(member(config, "systemInstruction"), "parts")
-    return plain or "\n".join(text(part, "text") for part in parts if text(part, "text"))
+    return plain_text or "\n".join(text(part, "text") for part in parts if text(part, "text"))

@@ -53,33 +53,33 @@ class RoutedTurns:
     def __init__(
         self,
         parts: RoutedParts,
-        prepare: Callable[[Callable[[], Message]], Awaitable[Message]],
+        run_slow: Callable[[Callable[[], Message]], Awaitable[Message]],
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`prepare`: runs a slow function outside of the event loop."""
+        """`run_slow`: runs a slow function outside of the event loop."""
         self._session = parts.session
         self._answerer = parts.answerer
         self._engine_messages = parts.engine_messages
         self._setup = parts.setup
         self._provider = parts.provider
         self._is_slow = parts.is_slow
-        self._prepare = prepare
+        self._run_slow = run_slow
         self._metrics = metrics
         self._bounds = bounds
         self._waiting: deque[UserTurn] = deque()
         self._continued_turns: list[UserTurn] = []
         """Turns of speech that are answered together with the next turn, because the user continued to speak."""
-        self._answering: list[UserTurn] = []
+        self._engine_turns: list[UserTurn] = []
         """Turns that the engine is answering."""
-        self._deciding: UserTurn | None = None
+        self._undecided_turn: UserTurn | None = None
         """Turn for which it is being decided whether the engine or the provider answers it."""
         self._progress = asyncio.Event()
-        self._pending = PendingContents()
+        self._pending_contents = PendingContents()
         self._turn_number = 0
         self._tier_chosen = False
         """Whether the tier of the turn in progress was chosen before the turn was transcribed."""
-        self._size = 0
+        self._queued_bytes = 0
         """Bytes of audio of the waiting turns."""
         self._has_room = asyncio.Event()
         self._provider_idle = asyncio.Event()
@@ -115,11 +115,11 @@ class RoutedTurns:
     def room(self) -> int:
         """Free bytes of the queue; 0 if the queue has its maximum number of turns."""
         bounds = self._bounds
-        return bounds.routed_bytes - self._size if len(self._waiting) < bounds.routed_turns else 0
+        return bounds.routed_bytes - self._queued_bytes if len(self._waiting) < bounds.routed_turns else 0
 
     async def wait_for_room(self) -> None:
         """Wait until the queue may have more room."""
-        await self._wait_unread(self._has_room)
+        await self._wait_without_reading(self._has_room)
 
     async def wait_for_slot(self) -> None:
         """Wait until the queue accepts one more turn, whatever its size."""
@@ -128,7 +128,7 @@ class RoutedTurns:
 
     def add(self, turn: UserTurn) -> None:
         """Add a complete turn to the queue."""
-        self._size += turn.size
+        self._queued_bytes += turn.size
         self._waiting.append(turn)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="turns of a speech session")
@@ -137,8 +137,8 @@ class RoutedTurns:
         """Wait until the turn was sent to the engine or the provider, or was postponed to be answered with the next
         turn.
         """
-        while turn is self._deciding or any(turn is each for each in self._waiting):
-            await self._wait_unread(self._progress)
+        while turn is self._undecided_turn or any(turn is waiting_turn for waiting_turn in self._waiting):
+            await self._wait_without_reading(self._progress)
 
     async def interrupt_engine(self) -> None:
         """Interrupt the engine's answer, and stop the client from playing it."""
@@ -152,7 +152,7 @@ class RoutedTurns:
         would not interrupt it.
         """
         if self._session.answering or self.provider_waits:
-            await self._provider.send(self._pending.message() or INTERRUPTION)
+            await self._provider.send(self._pending_contents.message() or INTERRUPTION)
 
     async def send_pending(self, *, interrupts: bool = False) -> None:
         """Send the provider the turns that the engine has answered. The message would interrupt an answer of the
@@ -160,7 +160,7 @@ class RoutedTurns:
         """
         if not interrupts and (self._session.answering or self.provider_waits):
             return
-        message = self._pending.message()
+        message = self._pending_contents.message()
         if message is not None:
             await self._provider.send(message)
 
@@ -200,7 +200,7 @@ class RoutedTurns:
 
     async def _work(self) -> None:
         while self._waiting:
-            turn = self._deciding = self._waiting.popleft()
+            turn = self._undecided_turn = self._waiting.popleft()
             try:
                 await self._answer(turn)
             except Exception:
@@ -209,31 +209,31 @@ class RoutedTurns:
                 self._mark_progress()
 
     def _mark_progress(self) -> None:
-        self._deciding = None
+        self._undecided_turn = None
         self._progress.set()
         self._has_room.set()
 
     def _on_client_calls(self) -> None:
-        """Wake the tasks that wait in `_wait_unread`, because the client now has calls to answer and its messages must
-        be read.
+        """Wake the tasks that wait in `_wait_without_reading`, because the client now has calls to answer and its
+        messages must be read.
         """
         self._progress.set()
         self._has_room.set()
 
-    async def _wait_unread(self, until: asyncio.Event) -> None:
+    async def _wait_without_reading(self, event: asyncio.Event) -> None:
         """Wait for an event. The client's messages are not read during the wait, so results of the client's tools would
         not be read either. If the engine waits for such results, it is interrupted.
         """
-        until.clear()
+        event.clear()
         if self._engine_messages.open_calls and self._answerer.active:
             await self.interrupt_engine()
         else:
-            await until.wait()
+            await event.wait()
 
     def _user_continues(self, turns: Sequence[UserTurn]) -> bool:
         """Whether the user continues to speak or write, so that these turns are answered together with the next one."""
-        spoken = all(turn.spoken for turn in turns)
-        return spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
+        all_spoken = all(turn.spoken for turn in turns)
+        return all_spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
 
     async def _answer(self, turn: UserTurn) -> None:
         """Transcribe a turn and have it answered, unless the user continues."""
@@ -247,7 +247,7 @@ class RoutedTurns:
             return
         was_answered = True
         try:
-            if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
+            if not any(user_turn.words for user_turn in turns) or not self._is_slow(self._session.tier):
                 await self._answer_by_provider(turns)
             else:
                 was_answered = await self._route(turns)
@@ -258,7 +258,7 @@ class RoutedTurns:
                 self._continued_turns = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
-        self._size -= sum(turn.size for turn in turns)
+        self._queued_bytes -= sum(turn.size for turn in turns)
         self._has_room.set()
 
     async def _read_words(self, turn: UserTurn) -> None:
@@ -266,7 +266,7 @@ class RoutedTurns:
         turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
-        continues = self._tier_chosen or any(each.words for each in self._continued_turns)
+        continues = self._tier_chosen or any(earlier_turn.words for earlier_turn in self._continued_turns)
         self._turn_number += not continues
         self._tier_chosen = False
         await self._choose_tier(f" {turn.words}" if continues else turn.words, final=True, continues=continues)
@@ -317,21 +317,21 @@ class RoutedTurns:
         """Have turns answered by the engine, and wait until the answer ends. Returns False if the user continues before
         the answer begins.
         """
-        interrupted = self._setup.interrupts or not turns[-1].spoken
-        await self._wait_for_provider(INTERRUPTED_SECONDS if interrupted else UNINTERRUPTED_SECONDS)
-        configured = await self._prepare(self._setup.for_engine)
+        is_interrupted = self._setup.interrupts or not turns[-1].spoken
+        await self._wait_for_provider(INTERRUPTED_SECONDS if is_interrupted else UNINTERRUPTED_SECONDS)
+        engine_session = await self._run_slow(self._setup.for_engine)
         for turn in turns:
             if turn.spoken and turn.words and not turn.transcript_sent:
                 turn.transcript_sent = True
                 await self._engine_messages.send_transcription(turn.words)
         if self._user_continues(turns):
             return False
-        self._answering = [*turns]
+        self._engine_turns = [*turns]
         self._engine_idle.clear()
         self._mark_progress()
         self._session.hold_results(engine_answers=True)
         try:
-            await self._answerer.answer(self._session.tier, configured, {}, self._on_engine_done)
+            await self._answerer.answer(self._session.tier, engine_session, {}, self._on_engine_done)
             await self._answerer.wait()
         except UnknownTier:
             self._engine_failed = True
@@ -361,8 +361,8 @@ class RoutedTurns:
             self._engine_failed = True
             await self._engine_messages.cancel_calls()
             return
-        self._pending.add([content for turn in self._answering for content in turn.contents()])
-        self._pending.add([text_content("model", words) for _, words in items])
+        self._pending_contents.add([content for turn in self._engine_turns for content in turn.contents()])
+        self._pending_contents.add([text_content("model", words) for _, words in items])
         await self.send_pending()
         if outcome == CANCELLED:
             await self._engine_messages.interrupt_turn()

@@ -46,14 +46,14 @@ from fairlead_speech.services import OpenedModel, SpeechServices, make_turn_answ
 from fairlead_speech.session import MessageSink
 from fairlead_speech.tiers import is_slow, words_may_decide
 
-_PER_STEP: Final = 50
+_COUNT_PER_STEP: Final = 50
 """Number of windows of audio, blobs or contents that are read before other tasks run."""
 _SLICE_BYTES: Final = 1 << 20
 """Number of bytes of audio that are read before other tasks run."""
-_FIRST_RATE: Final = 16_000
+_INITIAL_RATE: Final = 16_000
 _TURN_MEMBERS: Final = ("activityStart", "activityEnd", "audioStreamEnd")
 _encode: Final = msgspec.json.encode
-_TEXT: Final = b'"text"'
+_TEXT_MEMBER: Final = b'"text"'
 
 
 class RoutedLive:
@@ -74,8 +74,8 @@ class RoutedLive:
         self._waits_for_words = waits_for_words
         self._is_slow = parts.is_slow
         self._transcript = RoutedTranscript(parts.answerer)
-        self._buffer = InputAudioBuffer(parts.setup.detection, _FIRST_RATE)
-        self._streams = False
+        self._buffer = InputAudioBuffer(parts.setup.detection, _INITIAL_RATE)
+        self._is_streaming = False
         """Whether the provider gets the audio of the turn in progress while the user speaks."""
         self._last_streamed = False
         """Whether the provider got the last turn's audio while the user spoke. Then only the provider has a transcript
@@ -125,21 +125,23 @@ class RoutedLive:
         return self._session.refusal(error)
 
     async def _client_realtime_input(self, message: Message) -> bytes | None:
-        live = member(message, "realtimeInput")
-        remaining = dict(live)
+        realtime_input = member(message, "realtimeInput")
+        remaining = dict(realtime_input)
         number = 0
-        async for decoded in input_audio(live, remaining):
+        async for decoded in input_audio(realtime_input, remaining):
             audio, rate = decoded or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._append_audio(audio[start : start + _SLICE_BYTES], rate)
             number += 1
-            if number % _PER_STEP == 0:
+            if number % _COUNT_PER_STEP == 0:
                 await asyncio.sleep(0)
-        marked = self._setup.detection is None  # without detection, the client marks turns
-        if marked and has_member(remaining, "activityStart") and not self._turns.speaking:
+        client_marks_turns = self._setup.detection is None  # without detection, the client marks turns
+        if client_marks_turns and has_member(remaining, "activityStart") and not self._turns.speaking:
             await self._on_speech_started()
-        ends = has_member(remaining, "audioStreamEnd") or (marked and has_member(remaining, "activityEnd"))
-        if ends and self._turns.speaking:
+        turn_ends = has_member(remaining, "audioStreamEnd") or (
+            client_marks_turns and has_member(remaining, "activityEnd")
+        )
+        if turn_ends and self._turns.speaking:
             await self._on_speech_stopped()
         if text(remaining, "text"):
             await self._add_written_turn({"realtimeInput": {"text": text(remaining, "text")}})
@@ -154,7 +156,7 @@ class RoutedLive:
             return None
         for number, turn in enumerate(members(content, "turns")):
             self._transcript.add_client_content(turn)
-            if number % _PER_STEP == _PER_STEP - 1:
+            if number % _COUNT_PER_STEP == _COUNT_PER_STEP - 1:
                 await asyncio.sleep(0)
         return await self._session.from_client(payload)
 
@@ -169,7 +171,7 @@ class RoutedLive:
             await self._turns.wait_for_room()
         self._turns.add(turn)
         await self._turns.wait_for_decision(turn)
-        if self._streams:
+        if self._is_streaming:
             self._session.begin_activity()  # the spoken turn continues, though the written turn requested an answer
 
     async def _client_tool_response(self, payload: bytes, message: Message) -> bytes | None:
@@ -179,22 +181,22 @@ class RoutedLive:
         response = member(message, "toolResponse")
         answers = members(response, "functionResponses")
         for_engine = False
-        for each in answers:
-            if self._engine_messages.open_calls.pop(text(each, "id"), None) is None:
+        for answer in answers:
+            if self._engine_messages.open_calls.pop(text(answer, "id"), None) is None:
                 continue
             for_engine = True
-            item = {"type": "function_call_output", "call_id": text(each, "id"), "output": _output(each)}
+            item = {"type": "function_call_output", "call_id": text(answer, "id"), "output": _output(answer)}
             await self._answerer.take_client_event({"type": "conversation.item.create", "item": item})
         if for_engine and not self._engine_messages.open_calls:
             await self._answerer.finish_client_calls()
         # results of the engine's calls never concern the provider, even if they are repeated or late
-        providers_results = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
-        if len(providers_results) == len(answers):
+        provider_results = [answer for answer in answers if text(answer, "id") not in self._answerer.relay.made_calls]
+        if len(provider_results) == len(answers):
             return await self._session.from_client(payload)
-        if not providers_results:
+        if not provider_results:
             return None
         name = key(message, "toolResponse")
-        forwarded = {**message, name: {**response, key(response, "functionResponses"): providers_results}}
+        forwarded = {**message, name: {**response, key(response, "functionResponses"): provider_results}}
         return await self._session.from_client(_encode(forwarded))
 
     # Audio of the user
@@ -214,9 +216,9 @@ class RoutedLive:
                 await self._on_speech_started()
             elif change is False:
                 await self._on_speech_stopped()
-            if number % _PER_STEP == _PER_STEP - 1:
+            if number % _COUNT_PER_STEP == _COUNT_PER_STEP - 1:
                 await asyncio.sleep(0)
-        if self._streams:
+        if self._is_streaming:
             await self._stream_audio()
 
     async def _make_room(self, size: int) -> None:
@@ -236,12 +238,12 @@ class RoutedLive:
         if self._setup.interrupts:
             await self._turns.interrupt_engine()
         await self._turns.wait_for_slot()
-        free = not self._turns.busy and (self._setup.interrupts or not self._session.answering)
-        if free and not self._waits_for_words():
+        can_stream = not self._turns.busy and (self._setup.interrupts or not self._session.answering)
+        if can_stream and not self._waits_for_words():
             await self._turns.begin_streamed_turn()
-            self._streams = not self._is_slow(self._session.tier)
-        self._last_streamed = self._streams
-        if self._streams:
+            self._is_streaming = not self._is_slow(self._session.tier)
+        self._last_streamed = self._is_streaming
+        if self._is_streaming:
             await self._turns.send_pending(interrupts=True)
             self._turns.ignores_provider = self._turns.transcript_sent = False
             self._session.begin_activity()
@@ -251,10 +253,10 @@ class RoutedLive:
 
     async def _on_speech_stopped(self) -> None:
         self._turns.speaking = False
-        if self._streams:
+        if self._is_streaming:
             await self._stream_audio()
             self._buffer.take_turn()
-            self._streams = False
+            self._is_streaming = False
             await self._turns.end_streamed_turn()
             self._session.request_answer()
             await self._provider.send(ACTIVITY_END)
@@ -274,20 +276,20 @@ class RoutedLive:
         content = messages.read_server(payload).server_content
         if content is not None and content.about_answer and not self._turns.ignores_provider:
             await self._hold_answer()
-        ignored = self._turns.ignores_provider
+        is_ignored = self._turns.ignores_provider
         forwarded = await self._session.from_provider(payload)
         if content is None:
             return forwarded
-        if not ignored:
+        if not is_ignored:
             self._transcript.add_server_content(content, payload, streamed=self._last_streamed)
         if content.turn_over:
             self._transcript.end_turn()
             self._turns.on_provider_idle()
             await self._turns.send_pending()
-        if ignored and forwarded is not None:
+        if is_ignored and forwarded is not None:
             remaining = messages.without_members(messages.read(forwarded), "serverContent")
             return None if remaining is None else _encode(remaining)
-        return forwarded if forwarded is None else self._visible(forwarded, content)
+        return forwarded if forwarded is None else self._without_hidden_transcripts(forwarded, content)
 
     async def _hold_answer(self) -> None:
         """Hold back the provider's answer until the engine's answer has ended, so that the two do not speak at the same
@@ -297,17 +299,17 @@ class RoutedLive:
         await self._turns.wait_for_engine()
         self._turns.provider_waits = False
 
-    def _visible(self, payload: bytes, content: ServerContent) -> bytes | None:
+    def _without_hidden_transcripts(self, payload: bytes, content: ServerContent) -> bytes | None:
         """Remove transcripts that the client did not request or has already received."""
-        hidden = []
+        hidden_members = []
         if content.input_transcription is not None and (not self._setup.shows_input or self._turns.transcript_sent):
-            hidden.append("inputTranscription")
+            hidden_members.append("inputTranscription")
         if messages.is_present(content.output_transcription) and not self._setup.shows_output:
-            hidden.append("outputTranscription")
-        if not hidden:
+            hidden_members.append("outputTranscription")
+        if not hidden_members:
             return payload
         message = messages.read(payload)
-        remaining = messages.without_members(member(message, "serverContent"), *hidden)
+        remaining = messages.without_members(member(message, "serverContent"), *hidden_members)
         if remaining is not None:
             return _encode({**message, "serverContent": remaining})
         remaining_message = messages.without_members(message, "serverContent")
@@ -328,8 +330,8 @@ class RoutedTranscript:
 
     def __init__(self, answerer: TurnAnswerer) -> None:
         self._answerer = answerer
-        self._user = ""
-        self._model = ""
+        self._user_text = ""
+        self._model_text = ""
 
     def add_client_content(self, content: Message) -> None:
         """Copy a content that the client added to the conversation."""
@@ -342,51 +344,51 @@ class RoutedTranscript:
         spoke, so that only the provider transcribes it.
         """
         if content.input_transcription is not None and streamed:
-            self._user = (self._user + (content.input_transcription.text or ""))[-MAX_MESSAGE_TEXT:]
+            self._user_text = (self._user_text + (content.input_transcription.text or ""))[-MAX_MESSAGE_TEXT:]
         if not content.has_output:
             return
         self._add_user_message()
-        decoded = member(read(payload), "serverContent") if _has_text(content) else {}
-        self._model += text(member(decoded, "outputTranscription"), "text")
-        for part in members(member(decoded, "modelTurn"), "parts"):
-            self._model += text(part, "text")
-        self._model = self._model[:MAX_MESSAGE_TEXT]
+        server_content = member(read(payload), "serverContent") if _has_text(content) else {}
+        self._model_text += text(member(server_content, "outputTranscription"), "text")
+        for part in members(member(server_content, "modelTurn"), "parts"):
+            self._model_text += text(part, "text")
+        self._model_text = self._model_text[:MAX_MESSAGE_TEXT]
 
     def end_turn(self) -> None:
         """Copy the collected transcripts to the engine's conversation, at the end of the provider's turn."""
         self._add_user_message()
-        words, self._model = self._model.strip(), ""
+        words, self._model_text = self._model_text.strip(), ""
         if words:
             self._answerer.add_message("assistant", words)
 
     def _add_user_message(self) -> None:
-        words, self._user = self._user.strip(), ""
+        words, self._user_text = self._user_text.strip(), ""
         if words:
             self._answerer.add_message("user", words)
 
 
 def _has_text(content: ServerContent) -> bool:
     """Whether a content has text. Most contents are audio; for speed, they are searched but not decoded."""
-    return is_present(content.output_transcription) or _TEXT in bytes(content.model_turn)
+    return is_present(content.output_transcription) or _TEXT_MEMBER in bytes(content.model_turn)
 
 
 class LiveRouting:
     """Decides for the turns of one session whether the provider or the cascaded engine answers."""
 
-    def __init__(self, slow: SlowTurns, opened: OpenedModel, setup: Message) -> None:
+    def __init__(self, slow_turns: SlowTurns, opened_model: OpenedModel, setup: Message) -> None:
         """`setup`: the client's setup message."""
-        self._slow = slow
-        self._opened = opened
+        self._slow_turns = slow_turns
+        self._opened_model = opened_model
         self.setup = RoutedSetup(setup)
 
     def is_slow(self, tier: str | None) -> bool:
         """Whether the engine answers the turns of a tier."""
-        return is_slow(self._opened.toolbox.catalog(), tier, self._slow.from_tier)
+        return is_slow(self._opened_model.toolbox.catalog(), tier, self._slow_turns.from_tier)
 
     def waits_for_words(self) -> bool:
         """Whether the words of a turn decide who answers it, the engine or the provider."""
-        opened = self._opened
-        return words_may_decide(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
+        opened_model = self._opened_model
+        return words_may_decide(opened_model.toolbox.catalog(), opened_model.tier.named, self._slow_turns.from_tier)
 
     def wrap(
         self,
@@ -398,17 +400,19 @@ class LiveRouting:
     ) -> RoutedLive:
         """Wrap a session in a routed session. The session must have been set up by `RoutedSetup.for_provider`."""
         engine_messages = EngineMessages(client, self.setup, services.clock)
-        answerer = make_turn_answerer(services, self._slow.engine, self._opened, engine_messages, record, session.end)
+        answerer = make_turn_answerer(
+            services, self._slow_turns.engine, self._opened_model, engine_messages, record, session.end
+        )
         parts = RoutedParts(session, answerer, engine_messages, self.setup, provider, self.is_slow)
         turns = RoutedTurns(parts, services.tools.work.do, services.metrics, services.bounds)
         return RoutedLive(parts, turns, self.waits_for_words)
 
 
-def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
+def live_routing(services: SpeechServices, opened_model: OpenedModel, setup: Message) -> LiveRouting | None:
     """Routing for a session. None if the provider has no settings for slow turns, or if the model accepts no
     `clientContent` during a session. `setup`: the client's setup message.
     """
-    slow = services.providers().by_name[opened.target.provider].slow_turns
-    if slow is None or not live_model(opened.target.model).takes_content:
+    slow_turns = services.providers().by_name[opened_model.target.provider].slow_turns
+    if slow_turns is None or not live_model(opened_model.target.model).takes_content:
         return None
-    return LiveRouting(slow, opened, setup)
+    return LiveRouting(slow_turns, opened_model, setup)

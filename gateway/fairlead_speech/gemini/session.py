@@ -42,7 +42,7 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate, ToolCall
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
 """Maximum number of bytes of a client's `setup` or `contextUpdate`, both of which are stored for the whole session."""
-MCP_REFUSED: Final = "mcpServers are refused: the provider would call them past this gateway's policies"
+MCP_REFUSED: Final = "mcpServers are refused: the provider would call them itself, bypassing this gateway's policies"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
 """Output that replaces an empty result, because models repeat a call that has no output."""
 _CARRY: Final = Carry(images=False, documents=False)
@@ -85,7 +85,7 @@ class LiveSession:
         self._tier_tools.open = True
         self._is_slow = is_slow
         self._turn_number = 0
-        self._transcribing = False
+        self._is_transcribing = False
         """Whether pieces of the transcript of the user's turn are still arriving."""
         self._results_allowed = asyncio.Event()
         """Set while results of tools may be sent to the model."""
@@ -119,8 +119,8 @@ class LiveSession:
         if parts:
             await self._notices.send_media(call, parts)
         self._turns.finish_calls([call.id])
-        for written in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
-            await self._connection.send(_encode(_with_scheduling(written, self._modes.mode(call.wire_name).scheduling)))
+        for message in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
+            await self._connection.send(_encode(_with_scheduling(message, self._modes.mode(call.wire_name).scheduling)))
 
     # For routed sessions
 
@@ -187,14 +187,18 @@ class LiveSession:
             answers = members(member(message, "toolResponse"), "functionResponses")
             self._turns.finish_calls([messages.text(answer, "id") for answer in answers])
             return payload
-        written = messages.written_text(message)
-        if written:
+        user_text = messages.written_text(message)
+        if user_text:
             self._turn_number += 1
-            await self._tier_tools.choose_tier(UserText(str(self._turn_number), written, final=True, continues=False))
-        content, live = member(message, "clientContent"), member(message, "realtimeInput")
-        if has_member(live, "activityStart"):
+            await self._tier_tools.choose_tier(UserText(str(self._turn_number), user_text, final=True, continues=False))
+        content, realtime_input = member(message, "clientContent"), member(message, "realtimeInput")
+        if has_member(realtime_input, "activityStart"):
             self._turns.begin_activity()
-        elif content.get(key(content, "turnComplete")) or live.get("text") or has_member(live, "activityEnd"):
+        elif (
+            content.get(key(content, "turnComplete"))
+            or realtime_input.get("text")
+            or has_member(realtime_input, "activityEnd")
+        ):
             self._turns.request_answer()
         return payload
 
@@ -234,38 +238,40 @@ class LiveSession:
     async def from_provider(self, payload: bytes) -> bytes | None:
         """Translate a message of the provider for the client. Returns None if nothing is forwarded."""
         message = messages.read_server(payload)
-        hidden: list[str] = []
-        changed: Message | None = None
-        over = False
+        hidden_members: list[str] = []
+        new_message: Message | None = None
+        turn_over = False
         if message.server_content is not None:
-            over = self._on_server_content(message.server_content)
+            turn_over = self._on_server_content(message.server_content)
         if messages.is_present(message.tool_call):
-            changed = self._on_tool_call(payload)
+            new_message = self._on_tool_call(payload)
         if message.tool_call_cancellation is not None:
-            changed = self._on_cancellation(
-                messages.read(payload) if changed is None else changed, message.tool_call_cancellation.ids
+            new_message = self._on_cancellation(
+                messages.read(payload) if new_message is None else new_message, message.tool_call_cancellation.ids
             )
         if message.session_resumption_update is not None:
             self._on_resumption_update(message.session_resumption_update)
             if not self._setup.client_resumes:
-                hidden.append("sessionResumptionUpdate")
+                hidden_members.append("sessionResumptionUpdate")
             elif (handle := message.session_resumption_update.new_handle or "") != self._seal_handle(handle):
-                changed = _with_handle(
-                    messages.read(payload) if changed is None else changed, self._seal_handle(handle)
+                new_message = _with_handle(
+                    messages.read(payload) if new_message is None else new_message, self._seal_handle(handle)
                 )
         if message.go_away is not None and not self._setup.client_resumes:
             notice = _encode({"goAway": {"timeLeft": message.go_away.time_left or "0s"}})
             self._switch.on_go_away(message.go_away, notice)
-            hidden.append("goAway")
+            hidden_members.append("goAway")
         if message.usage_metadata is not None:
             self._context.record.record_response(message.usage_metadata)
-        if over:
+        if turn_over:
             self._turns.end_turn()
             self._switch.on_turn_complete()
         self._end_over_budget()
-        if not hidden and changed is None:
+        if not hidden_members and new_message is None:
             return payload
-        remaining = messages.without_members(messages.read(payload) if changed is None else changed, *hidden)
+        remaining = messages.without_members(
+            messages.read(payload) if new_message is None else new_message, *hidden_members
+        )
         return None if remaining is None else _encode(remaining)
 
     def _end_over_budget(self) -> None:
@@ -287,16 +293,16 @@ class LiveSession:
     def _on_output(self) -> None:
         if self._turns.on_output():
             self._context.record.begin_answer()
-        if self._transcribing:
-            self._transcribing = False
+        if self._is_transcribing:
+            self._is_transcribing = False
             self._tier_tools.add_text(UserText(str(self._turn_number), "", final=True, continues=True))
 
     def _on_transcription(self, piece: Transcription) -> None:
         self._turns.on_transcription(self._clock())
         if self._is_slow is not None:
             return
-        self._turn_number += not self._transcribing
-        self._transcribing = not piece.finished
+        self._turn_number += not self._is_transcribing
+        self._is_transcribing = not piece.finished
         final = bool(piece.finished)
         self._tier_tools.add_text(UserText(str(self._turn_number), piece.text or "", final=final, continues=True))
 
@@ -314,8 +320,8 @@ class LiveSession:
         if not gateway_calls:
             return message
         name, tool_call = key(message, "toolCall"), member(message, "toolCall")
-        listed = members(tool_call, "functionCalls")
-        client_calls = [each for each in listed if not self._setup.answers_call(messages.text(each, "name"))]
+        function_calls = members(tool_call, "functionCalls")
+        client_calls = [call for call in function_calls if not self._setup.answers_call(messages.text(call, "name"))]
         if not client_calls:
             return messages.without_members(message, "toolCall") or {}
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}
@@ -344,11 +350,11 @@ def _with_handle(message: Message, handle: str) -> Message:
     return {**message, name: {**member(message, "sessionResumptionUpdate"), "newHandle": handle}}
 
 
-def _with_scheduling(written: Message, scheduling: str) -> Message:
+def _with_scheduling(message: Message, scheduling: str) -> Message:
     """Prepare a message with results for the model: set `scheduling`, and replace empty outputs."""
-    for response in members(member(written, "toolResponse"), "functionResponses"):
+    for response in members(member(message, "toolResponse"), "functionResponses"):
         if response.get("response") == {"output": ""}:
             response["response"] = {"output": EMPTY_OUTPUT}
         if scheduling:
             response["scheduling"] = scheduling
-    return written
+    return message

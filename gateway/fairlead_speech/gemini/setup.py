@@ -11,7 +11,7 @@ from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini.messages import Message, has_member, key, member, members, text
 from fairlead_speech.tools import GatewayToolNames
 
-_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _encode: Final = msgspec.json.encode
 
 
@@ -41,7 +41,7 @@ class SessionSetup:
     @property
     def pending(self) -> bool:
         """Whether the current tools differ from those that were sent to the provider."""
-        return self._merge() != self._sent_tools
+        return self._merged_tools() != self._sent_tools
 
     def answers_call(self, name: str) -> bool:
         """Whether the gateway answers calls of a name. It does so if it offers or has offered a tool with this name and
@@ -51,14 +51,14 @@ class SessionSetup:
 
     def set_offer(self, offer: ToolOffer) -> None:
         """Replace the gateway's tools."""
-        self._gateway_tools = [self._declaration(each) for each in offer.definitions]
+        self._gateway_tools = [self._declaration(definition) for definition in offer.definitions]
         self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
         """Encode the first message of a connection, with the current tools. `handle`: resumption handle of the session
         to resume; empty: begin a new session.
         """
-        self._sent_tools = self._merge()
+        self._sent_tools = self._merged_tools()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
         if self._sent_tools:
@@ -71,7 +71,7 @@ class SessionSetup:
 
     def context_update(self) -> bytes:
         """Encode a `contextUpdate` with the current tools."""
-        self._sent_tools = self._merge()
+        self._sent_tools = self._merged_tools()
         return _encode({"contextUpdate": {"tools": {"tools": self._sent_tools}}})
 
     def client_update(self, message: Message) -> Message:
@@ -87,16 +87,16 @@ class SessionSetup:
             return message
         self.client_tools = members(member(update, "tools"), "tools")
         self._names.add_client_names(self.client_names)
-        self._sent_tools = self._merge()
+        self._sent_tools = self._merged_tools()
         return {**message, name: {**update, "tools": {"tools": self._sent_tools}}}
 
-    def _merge(self) -> list[Message]:
+    def _merged_tools(self) -> list[Message]:
         client_names = self.client_names
         functions = [function for function in self._gateway_tools if text(function, "name") not in client_names]
         return [*self.client_tools, {"functionDeclarations": functions}] if functions else [*self.client_tools]
 
     def _declaration(self, definition: bytes) -> Message:
-        function = _tool(definition)
+        function = _decode_tool(definition)
         behavior = self._behavior_of(text(function, "name"))
         return {**function, "behavior": behavior} if behavior else function
 

@@ -65,8 +65,8 @@ class LiveTurns:
         """Record output of the model. Returns True if the output begins an answer."""
         self._transcribed_at = None
         self.handle_current = False
-        begins, self.answering = not self.answering, True
-        return begins
+        begins_answer, self.answering = not self.answering, True
+        return begins_answer
 
     def end_turn(self) -> None:
         """Record the end of the model's turn."""

@@ -20,10 +20,10 @@ MAX_PENDING: Final = 64
 MAX_PENDING_BYTES: Final = 12 << 20
 """Maximum number of bytes of JSON of the waiting contents, which are sent in one message. Providers accept messages of
 16 MiB."""
-_PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
-_RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
+_PCM_TYPE: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
+_RATE_PARAMETER: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
-_RATES: Final = range(4_000, 192_001)
+_ALLOWED_RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
 INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
 """Message that adds nothing to the conversation, but interrupts the provider, as every `clientContent` does."""
@@ -64,28 +64,28 @@ class PendingContents:
     """Contents of the conversation that have to be sent to the provider."""
 
     def __init__(self) -> None:
-        self._waiting: deque[bytes] = deque()
-        self._bytes = 0
+        self._contents: deque[bytes] = deque()
+        self._size = 0
 
     def add(self, contents: Sequence[Message]) -> None:
         """Add contents. If the limits are exceeded, drop the oldest contents."""
         for content in contents:
-            self._waiting.append(_encode(content))
-            self._bytes += len(self._waiting[-1])
-        while len(self._waiting) > MAX_PENDING or self._bytes > MAX_PENDING_BYTES:
-            self._bytes -= len(self._waiting.popleft())
+            self._contents.append(_encode(content))
+            self._size += len(self._contents[-1])
+        while len(self._contents) > MAX_PENDING or self._size > MAX_PENDING_BYTES:
+            self._size -= len(self._contents.popleft())
 
     def message(self) -> bytes | None:
         """Remove all contents and return them as one message; None if there are none."""
-        turns = [msgspec.Raw(each) for each in self._waiting]
-        self._waiting.clear()
-        self._bytes = 0
+        turns = [msgspec.Raw(content) for content in self._contents]
+        self._contents.clear()
+        self._size = 0
         return _encode({"clientContent": {"turns": turns, "turnComplete": False}}) if turns else None
 
 
-def text_content(role: str, words: str) -> Message:
+def text_content(role: str, message_text: str) -> Message:
     """Make a content with one text part."""
-    return {"role": role, "parts": [{"text": words}]}
+    return {"role": role, "parts": [{"text": message_text}]}
 
 
 def audio_message(audio: bytes, rate: int) -> bytes:
@@ -111,31 +111,31 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
         yield ACTIVITY_END
 
 
-async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[bytes, int] | None]:
+async def input_audio(realtime_input: Message, remaining: Message) -> AsyncIterator[tuple[bytes, int] | None]:
     """Decode the audio of a client's `realtimeInput`. For each blob of audio, yields PCM and its samples per second;
-    for each other blob, None. `remaining`: a copy of `live` from which decoded audio is removed. Blobs are decoded one
-    by one, because a message may have a hundred thousand of them.
+    for each other blob, None. `remaining`: a copy of `realtime_input` from which decoded audio is removed. Blobs are
+    decoded one by one, because a message may have a hundred thousand of them.
     """
     for name in ("audio", "mediaChunks"):
-        blobs, others = members(live, name), []
+        blobs, other_blobs = members(realtime_input, name), []
         for blob in blobs:
             audio = await _pcm(blob)
             if audio is None:
-                others.append(blob)
+                other_blobs.append(blob)
             yield audio
-        if has_member(live, name) and not others:
-            del remaining[key(live, name)]
-        elif len(others) < len(blobs):
-            remaining[key(live, name)] = others
+        if has_member(realtime_input, name) and not other_blobs:
+            del remaining[key(realtime_input, name)]
+        elif len(other_blobs) < len(blobs):
+            remaining[key(realtime_input, name)] = other_blobs
 
 
 async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
-    kind = text(blob, "mimeType")
-    if _PCM.fullmatch(kind) is None:
+    media_type = text(blob, "mimeType")
+    if _PCM_TYPE.fullmatch(media_type) is None:
         return None  # forwarded to the provider unchanged
-    rate = _RATE.search(kind)
-    samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
+    rate_match = _RATE_PARAMETER.search(media_type)
+    rate = int(rate_match[1]) if rate_match is not None else _DEFAULT_RATE
     try:
-        return (await decode(text(blob, "data")), samples) if samples in _RATES else None
+        return (await decode(text(blob, "data")), rate) if rate in _ALLOWED_RATES else None
     except BadAudio:
         return None

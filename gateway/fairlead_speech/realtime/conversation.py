@@ -61,7 +61,7 @@ class ResponseState:
         """Whether the provider creates a response at the end of speech (`turn_detection.create_response`)."""
         self._request_needed = False
         """Whether the gateway has to request a response as soon as that is possible."""
-        self._covered = False
+        self._covers_outputs = False
         """Whether a response that takes all outputs into account was created after the gateway's last request."""
         self._unconfirmed_ids: set[str] = set()
         """Ids of the items of outputs that the provider has neither added nor refused yet."""
@@ -98,12 +98,12 @@ class ResponseState:
         self.requested = self.gateway_requested = False
         if self.creates_response:
             self.speaking = False
-        self._covered = not self._unconfirmed_ids
-        if self._covered:
+        self._covers_outputs = not self._unconfirmed_ids
+        if self._covers_outputs:
             self._request_needed = False
 
     def on_response_done(self) -> None:
-        """Record a `response.ended`."""
+        """Record a `response.done`."""
         self.active = False
 
     def want_response(self) -> None:
@@ -112,20 +112,20 @@ class ResponseState:
         """
         self._request_needed = not self.speaking
 
-    def add_output(self, item: str) -> None:
-        """Record that an output was sent to the provider. `item`: id of the output's item."""
-        self._unconfirmed_ids.add(item)
+    def add_output(self, item_id: str) -> None:
+        """Record that an output was sent to the provider. `item_id`: id of the output's item."""
+        self._unconfirmed_ids.add(item_id)
 
-    def confirm_output(self, item: str) -> None:
+    def confirm_output(self, item_id: str) -> None:
         """Record that the provider added the item of an output, or refused it."""
-        self._unconfirmed_ids.discard(item)
+        self._unconfirmed_ids.discard(item_id)
 
     def claim_request(self) -> bool:
         """Return whether the gateway must send `response.create` now. If so, record that a response is requested."""
         if not self._request_needed or not self.idle or self.speaking:
             return False
         self.requested = self.gateway_requested = True
-        self._request_needed = self._covered = False
+        self._request_needed = self._covers_outputs = False
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
@@ -136,7 +136,7 @@ class ResponseState:
         self.requested = self.gateway_requested = False
         if active:
             self.active = True
-            self._request_needed = not self._covered
+            self._request_needed = not self._covers_outputs
 
     def on_client_request_refused(self) -> None:
         """Record that the provider refused the client's `response.create`."""
@@ -160,7 +160,7 @@ class ResponseState:
 
 
 class _PendingResponse(msgspec.Struct):
-    waiting: set[str] = msgspec.field(default_factory=set)
+    open_calls: set[str] = msgspec.field(default_factory=set)
     """Ids of calls of the gateway's tools whose outputs have not been sent."""
     calls_client: bool = False
     """Whether the response also calls tools of the client."""
@@ -183,59 +183,60 @@ class ResponseCalls:
     def __init__(self) -> None:
         self._pending: OrderedDict[str, _PendingResponse] = OrderedDict()
 
-    def add_response(self, response: str) -> None:
+    def add_response(self, response_id: str) -> None:
         """Add a response."""
-        self._pending[response] = _PendingResponse()
+        self._pending[response_id] = _PendingResponse()
         if len(self._pending) > MAX_RESPONSES:
             self._pending.popitem(last=False)
 
-    def add_call(self, response: str, call: str) -> bool:
+    def add_call(self, response_id: str, call_id: str) -> bool:
         """Add a call of a response to a tool of the gateway. Returns False if the response already has a call with this
         id.
         """
-        pending = self._response(response)
-        if call in pending.calls:
+        pending_response = self._response(response_id)
+        if call_id in pending_response.calls:
             return False
-        pending.calls.add(call)
-        pending.waiting.add(call)
+        pending_response.calls.add(call_id)
+        pending_response.open_calls.add(call_id)
         return True
 
-    def add_client_call(self, response: str) -> None:
+    def add_client_call(self, response_id: str) -> None:
         """Record that a response calls a tool of the client."""
-        self._response(response).calls_client = True
+        self._response(response_id).calls_client = True
 
-    def finish_response(self, response: str, *, completed: bool) -> None:
+    def finish_response(self, response_id: str, *, completed: bool) -> None:
         """Record the end of a response. `completed`: whether it was neither interrupted nor failed."""
-        pending = self._response(response)
-        pending.ended = True
-        pending.completed = completed
-        if not pending.waiting:
-            del self._pending[response]
+        pending_response = self._response(response_id)
+        pending_response.ended = True
+        pending_response.completed = completed
+        if not pending_response.open_calls:
+            del self._pending[response_id]
 
     def on_client_request(self) -> None:
         """Record the client's `response.create`."""
-        for each in self._pending.values():
-            each.client_requested = True
+        for pending_response in self._pending.values():
+            pending_response.client_requested = True
 
-    def finish_call(self, call: str) -> bool:
+    def finish_call(self, call_id: str) -> bool:
         """Record that the output of a call was sent. The output answers the calls with this id in all responses.
         Returns True if the gateway must request the next response: all outputs of a completed response were sent, and
         the client will not request the next response itself.
         """
         request_needed = False
-        for response, pending in [*self._pending.items()]:
-            if call not in pending.waiting:
+        for response_id, pending_response in [*self._pending.items()]:
+            if call_id not in pending_response.open_calls:
                 continue
-            pending.waiting.discard(call)
-            if pending.ended and not pending.waiting:
-                del self._pending[response]
+            pending_response.open_calls.discard(call_id)
+            if pending_response.ended and not pending_response.open_calls:
+                del self._pending[response_id]
                 request_needed = request_needed or (
-                    pending.completed and (not pending.calls_client or pending.client_requested)
+                    pending_response.completed
+                    and (not pending_response.calls_client or pending_response.client_requested)
                 )
         return request_needed
 
-    def _response(self, response: str) -> _PendingResponse:
-        return self._pending.setdefault(response, _PendingResponse())
+    def _response(self, response_id: str) -> _PendingResponse:
+        return self._pending.setdefault(response_id, _PendingResponse())
 
 
 class HiddenItems:
@@ -244,47 +245,49 @@ class HiddenItems:
     """
 
     def __init__(self) -> None:
-        self._previous: OrderedDict[str, str | None] = OrderedDict()
+        self._previous_ids: OrderedDict[str, str | None] = OrderedDict()
         """By id of a hidden item: id of the previous item; None if unknown."""
 
     def __contains__(self, item: str) -> bool:
-        return item in self._previous
+        return item in self._previous_ids
 
-    def hide(self, item: str) -> None:
+    def hide(self, item_id: str) -> None:
         """Hide an item from the client."""
-        if item and item not in self._previous:
-            self._previous[item] = None
-            if len(self._previous) > MAX_HIDDEN:
-                self._previous.popitem(last=False)
+        if item_id and item_id not in self._previous_ids:
+            self._previous_ids[item_id] = None
+            if len(self._previous_ids) > MAX_HIDDEN:
+                self._previous_ids.popitem(last=False)
 
     def visible_event(self, kind: str, event: Event) -> Event | None:
         """Translate an event about an item for the client. Returns None if the item is hidden, and the event object
         itself if nothing has to be changed.
         """
-        item = text(member(event, "item"), "id") or text(event, "item_id")
-        previous = event.get("previous_item_id")
-        if kind in _ITEM_EVENTS and item in self._previous:
-            if isinstance(previous, str):
-                self._previous[item] = previous
+        item_id = text(member(event, "item"), "id") or text(event, "item_id")
+        previous_id = event.get("previous_item_id")
+        if kind in _ITEM_EVENTS and item_id in self._previous_ids:
+            if isinstance(previous_id, str):
+                self._previous_ids[item_id] = previous_id
             return None
-        if isinstance(previous, str) and previous in self._previous:
-            return {**event, "previous_item_id": self._visible_predecessor(previous)}
+        if isinstance(previous_id, str) and previous_id in self._previous_ids:
+            return {**event, "previous_item_id": self._visible_predecessor(previous_id)}
         return event
 
     def visible_response(self, event: Event) -> Event:
-        """Remove hidden items from a `response.ended`. Returns the event object itself if there are none."""
+        """Remove hidden items from a `response.done`. Returns the event object itself if there are none."""
         response = member(event, "response")
         output = members(response, "output")
-        visible = [item for item in output if text(item, "id") not in self._previous]
-        return event if len(visible) == len(output) else {**event, "response": {**response, "output": visible}}
+        visible_items = [item for item in output if text(item, "id") not in self._previous_ids]
+        if len(visible_items) == len(output):
+            return event
+        return {**event, "response": {**response, "output": visible_items}}
 
-    def _visible_predecessor(self, item: str) -> str | None:
-        """Id of the nearest item before `item` that is visible to the client."""
-        predecessor: str | None = item
+    def _visible_predecessor(self, item_id: str) -> str | None:
+        """Id of the nearest item before `item_id` that is visible to the client."""
+        predecessor: str | None = item_id
         for _ in range(MAX_HIDDEN):
-            if predecessor is None or predecessor not in self._previous:
+            if predecessor is None or predecessor not in self._previous_ids:
                 return predecessor
-            predecessor = self._previous[predecessor]
+            predecessor = self._previous_ids[predecessor]
         return None
 
 
@@ -294,19 +297,19 @@ class GatewayEvents:
     """
 
     def __init__(self) -> None:
-        self._items: OrderedDict[str, str] = OrderedDict()
+        self._item_ids: OrderedDict[str, str] = OrderedDict()
 
     def __contains__(self, event_id: str) -> bool:
-        return event_id in self._items
+        return event_id in self._item_ids
 
-    def add(self, item: str) -> str:
-        """Make the id of an event that creates `item`; an empty `item` stands for an event that creates no item."""
+    def add(self, item_id: str) -> str:
+        """Make the id of an event that creates the item `item_id`; an empty id stands for an event without an item."""
         event_id = new_id()
-        self._items[event_id] = item
-        if len(self._items) > MAX_EVENTS:
-            self._items.popitem(last=False)
+        self._item_ids[event_id] = item_id
+        if len(self._item_ids) > MAX_EVENTS:
+            self._item_ids.popitem(last=False)
         return event_id
 
     def pop(self, event_id: str) -> str:
         """Remove the id of an event that was refused. Returns the id of the item that it would have created."""
-        return self._items.pop(event_id)
+        return self._item_ids.pop(event_id)

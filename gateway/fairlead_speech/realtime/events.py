@@ -20,23 +20,23 @@ TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 ID_PREFIX: Final = "fairlead_"
 """Prefix of the ids of events and items that the gateway creates."""
 read: Final = messages.read
-_EVENT: Final = ProtectedNames({"type", "event_id", "session", "response", "item"})
-_CONFIG: Final = ProtectedNames({"type", "tools", "model", "conversation", "input"})
-_TOOL: Final = ProtectedNames({"type", "name"})
-_NUMBER: Final = rb"\d{1,9}"
+_EVENT_MEMBERS: Final = ProtectedNames({"type", "event_id", "session", "response", "item"})
+_CONFIG_MEMBERS: Final = ProtectedNames({"type", "tools", "model", "conversation", "input"})
+_TOOL_MEMBERS: Final = ProtectedNames({"type", "name"})
+_NUMBER_PATTERN: Final = rb"\d{1,9}"
 
 
 class _EventType(msgspec.Struct):
     type: str
 
 
-_typed: Final = msgspec.json.Decoder(_EventType).decode
+_decode_type: Final = msgspec.json.Decoder(_EventType).decode
 
 
 def event_type(payload: bytes) -> str:
     """Read the type of an event. Raises UnreadableMessage."""
     try:
-        return _typed(payload).type
+        return _decode_type(payload).type
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableMessage("an event must be a JSON object with a type") from error
 
@@ -50,7 +50,7 @@ def member(event: Mapping[str, Any], name: str) -> Event:
 def members(event: Mapping[str, Any], name: str) -> list[Event]:
     """Objects in the list of a member; empty if the member is not a list."""
     value = event.get(name)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def text(event: Mapping[str, Any], name: str) -> str:
@@ -81,12 +81,12 @@ def misspelt_member(event: Event) -> str | None:
     """Describe a misspelt member that a lenient parser would accept in place of a member by which the gateway decides.
     Returns None if there is no such member.
     """
-    misspelling = _EVENT.explain_misread(event, "the event")
+    misspelling = _EVENT_MEMBERS.explain_misread(event, "the event")
     for name in ("session", "response"):
-        configured = member(event, name)
-        misspelling = misspelling or _CONFIG.explain_misread(configured, name)
-        for tool in members(configured, "tools"):
-            misspelling = misspelling or _TOOL.explain_misread(tool, f"a tool of {name}")
+        config = member(event, name)
+        misspelling = misspelling or _CONFIG_MEMBERS.explain_misread(config, name)
+        for tool in members(config, "tools"):
+            misspelling = misspelling or _TOOL_MEMBERS.explain_misread(tool, f"a tool of {name}")
     return misspelling
 
 
@@ -111,12 +111,14 @@ def _provider_audio() -> re.Pattern[bytes]:
     server, and each occurs at most once.
     """
     kind = _member(b"type", rb'"response\.output_audio(?:_transcript)?\.delta"')
-    others = [
+    other_members = [
         *(_member(name, PLAIN) for name in (b"event_id", b"response_id", b"item_id")),
-        *(_member(name, _NUMBER) for name in (b"output_index", b"content_index")),
+        *(_member(name, _NUMBER_PATTERN) for name in (b"output_index", b"content_index")),
         *(_member(name, PLAIN) for name in (b"delta", b"obfuscation")),
     ]
-    return re.compile(rb"%s\{%s%s\}%s" % (SPACE, kind, b"".join(b"(?:,%s)?" % each for each in others), SPACE))
+    return re.compile(
+        rb"%s\{%s%s\}%s" % (SPACE, kind, b"".join(b"(?:,%s)?" % pattern for pattern in other_members), SPACE)
+    )
 
 
 CLIENT_MESSAGES: Final = MessageReader(

@@ -31,7 +31,7 @@ from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript,
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MODALITIES: Final = (["audio"], ["text"])
-_EXPIRES: Final = 3600
+_LIFETIME_S: Final = 3600
 _encode: Final = msgspec.json.encode
 
 
@@ -40,8 +40,10 @@ class RefusedEvent(Exception):
 
     def __init__(self, rule: str | BrokenRule, /, **values: object) -> None:
         """`rule`: the broken rule, or its name without `realtime-` with `values` for the placeholders in its text."""
-        self.broken = rule if isinstance(rule, BrokenRule) else REALTIME_RULES.broken_rule(f"realtime-{rule}", **values)
-        super().__init__(self.broken.message)
+        self.broken_rule = (
+            rule if isinstance(rule, BrokenRule) else REALTIME_RULES.broken_rule(f"realtime-{rule}", **values)
+        )
+        super().__init__(self.broken_rule.message)
 
 
 class ScriptedRealtime:
@@ -77,7 +79,7 @@ class ScriptedRealtime:
             return web.json_response({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401)
         if request.path == "/v1/realtime/client_secrets":
             session = msgspec.json.decode(await request.read())["session"]
-            return web.json_response({"value": "ek_scripted", "expires_at": _EXPIRES, "session": session})
+            return web.json_response({"value": "ek_scripted", "expires_at": _LIFETIME_S, "session": session})
         if request.path != "/v1/realtime":
             return web.json_response({"error": {"message": "not found"}}, status=404)
         socket = web.WebSocketResponse(compress=False, max_msg_size=16 << 20)
@@ -106,7 +108,7 @@ class RealtimeScriptSession(ScriptedConnection):
             "instructions": "",
             "tools": [],
             "tool_choice": "auto",
-            "expires_at": int(time.time()) + _EXPIRES,
+            "expires_at": int(time.time()) + _LIFETIME_S,
             "audio": {
                 "input": {
                     "format": {"type": "audio/pcm", "rate": 24000},
@@ -121,9 +123,9 @@ class RealtimeScriptSession(ScriptedConnection):
         self.last_item: str | None = None
         self._response: ScriptedResponse | None = None
         self._speaking = False
-        self._buffered = False
+        self._has_buffered_audio = False
         """Whether audio was appended since the last commit."""
-        self._spoke = False
+        self._has_spoken = False
         """Whether the model has spoken."""
         self._numbers = itertools.count(1)
 
@@ -164,9 +166,14 @@ class RealtimeScriptSession(ScriptedConnection):
             await self.record(event)
             try:
                 await self._handle(event)
-            except RefusedEvent as refused:
-                rule = refused.broken.rule
-                error = {"type": rule.type, "code": rule.code, "message": str(refused), "param": refused.broken.param}
+            except RefusedEvent as refusal:
+                rule = refusal.broken_rule.rule
+                error = {
+                    "type": rule.type,
+                    "code": rule.code,
+                    "message": str(refusal),
+                    "param": refusal.broken_rule.param,
+                }
                 await self.send("error", error={**error, "event_id": event.get("event_id")})
         if self._response is not None:
             await self._response.cancel("client_cancelled", silent=True)
@@ -174,22 +181,22 @@ class RealtimeScriptSession(ScriptedConnection):
     async def _handle(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "session.update":
-            await self._update(event.get("session") or {})
+            await self._update_session(event.get("session") or {})
         elif kind == "input_audio_buffer.append":
-            self._buffered = True
+            self._has_buffered_audio = True
             await self._append_audio(
                 base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None)
             )
         elif kind == "input_audio_buffer.commit":
-            if not self._buffered:
+            if not self._has_buffered_audio:
                 raise RefusedEvent("empty-buffer")
             await self._commit()
         elif kind == "conversation.item.create":
-            await self._create(event["item"])
+            await self._create_item(event["item"])
         elif kind == "conversation.item.delete":
             await self.send("conversation.item.deleted", item_id=event["item_id"])
         elif kind == "response.create":
-            await self._respond(event.get("response") or {})
+            await self._create_response(event.get("response") or {})
         elif kind == "response.cancel":
             if self._response is None:
                 raise RefusedEvent("cancel")
@@ -197,7 +204,7 @@ class RealtimeScriptSession(ScriptedConnection):
         else:
             raise RefusedEvent("event-type", name=kind)
 
-    async def _update(self, session: dict[str, Any]) -> None:
+    async def _update_session(self, session: dict[str, Any]) -> None:
         if session.get("type") != "realtime":
             raise RefusedEvent("session-type")
         if session.get("model", self.config["model"]) != self.config["model"]:
@@ -208,10 +215,10 @@ class RealtimeScriptSession(ScriptedConnection):
         for name in self._refuses & audio.get("input", {}).keys():
             raise RefusedEvent("input-setting", name=name)
         voice = self.config["audio"]["output"]["voice"]
-        if self._spoke and audio.get("output", {}).get("voice", voice) != voice:
+        if self._has_spoken and audio.get("output", {}).get("voice", voice) != voice:
             raise RefusedEvent("voice")
-        for side in ("input", "output"):
-            self.config["audio"][side].update(audio.get(side, {}))
+        for direction in ("input", "output"):
+            self.config["audio"][direction].update(audio.get(direction, {}))
         self.config.update(session)
         await self.send("session.updated", session=self.config)
 
@@ -230,12 +237,12 @@ class RealtimeScriptSession(ScriptedConnection):
             await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.new_id("item"))
             await self._commit()
             if detection.get("create_response", True):
-                await self._respond({})
+                await self._create_response({})
 
     async def _commit(self) -> None:
         item = {"id": self.new_id("item"), "type": "message", "role": "user", "status": "completed"}
         previous_id = self.last_item
-        self._buffered = False
+        self._has_buffered_audio = False
         await self.send("input_audio_buffer.committed", previous_item_id=previous_id, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
@@ -245,7 +252,7 @@ class RealtimeScriptSession(ScriptedConnection):
                 await self.send(f"{kind}.delta", **position, delta=f"{word} ")
             await self.send(f"{kind}.completed", **position, transcript=transcript)
 
-    async def _create(self, item: dict[str, Any]) -> None:
+    async def _create_item(self, item: dict[str, Any]) -> None:
         if item["type"] == "function_call_output":
             if item["call_id"] not in self.calls:
                 raise RefusedEvent("output-without-call")
@@ -261,7 +268,7 @@ class RealtimeScriptSession(ScriptedConnection):
         if done:
             await self.send("conversation.item.done", previous_item_id=previous_id, item=item)
 
-    async def _respond(self, request: dict[str, Any]) -> None:
+    async def _create_response(self, request: dict[str, Any]) -> None:
         out_of_band = request.get("conversation") == "none"
         if self._response is not None and not out_of_band:
             raise RefusedEvent("active-response")
@@ -273,7 +280,7 @@ class RealtimeScriptSession(ScriptedConnection):
         response.start(self._on_done)
 
     def _on_done(self, response: ScriptedResponse) -> None:
-        self._spoke = self._spoke or response.spoken
+        self._has_spoken = self._has_spoken or response.spoken
         if self._response is response:
             self._response = None
 
@@ -357,9 +364,9 @@ class ScriptedResponse:
             await self._reply.begins.wait()
         await self._session.send("response.created", response=self._response("in_progress", None))
         if self._reply.text:
-            await self._say(self._reply.text)
+            await self._speak(self._reply.text)
         for call in self._reply.calls:
-            await self._call(call)
+            await self._make_call(call)
         self._on_done(self)
         await self._end_response("completed", None)
 
@@ -384,33 +391,33 @@ class ScriptedResponse:
             "usage": None,
         }
 
-    async def _say(self, text: str) -> None:
+    async def _speak(self, text: str) -> None:
         send, item = self._session.send, {"id": self._session.new_id("item"), "type": "message", "role": "assistant"}
         position = {"response_id": self._id, "output_index": len(self._output)}
-        part = {**position, "item_id": item["id"], "content_index": 0}
-        started = {**item, "status": "in_progress", "content": []}
-        await send("response.output_item.added", **position, item=started)
+        part_position = {**position, "item_id": item["id"], "content_index": 0}
+        started_item = {**item, "status": "in_progress", "content": []}
+        await send("response.output_item.added", **position, item=started_item)
         previous_id = self._session.last_item
         if not self._out_of_band:
-            await self._session.add(started, done=False)
-        await send("response.content_part.added", **part, part={"type": "audio", "transcript": ""})
+            await self._session.add(started_item, done=False)
+        await send("response.content_part.added", **part_position, part={"type": "audio", "transcript": ""})
         for number, (word, audio) in enumerate(zip(text.split(), audio_of(text), strict=True)):
-            await send("response.output_audio_transcript.delta", **part, delta=f"{word} ")
+            await send("response.output_audio_transcript.delta", **part_position, delta=f"{word} ")
             self.spoken = True
-            await send("response.output_audio.delta", **part, delta=base64.b64encode(audio).decode())
+            await send("response.output_audio.delta", **part_position, delta=base64.b64encode(audio).decode())
             if number == 0 and self._reply.held is not None:
                 await self._reply.held.wait()
             await asyncio.sleep(0)
-        await send("response.output_audio.done", **part)
-        await send("response.output_audio_transcript.done", **part, transcript=text)
-        await send("response.content_part.done", **part, part={"type": "audio", "transcript": text})
-        whole = {**item, "status": "completed", "content": [{"type": "output_audio", "transcript": text}]}
-        self._output.append(whole)
-        await send("response.output_item.done", **position, item=whole)
+        await send("response.output_audio.done", **part_position)
+        await send("response.output_audio_transcript.done", **part_position, transcript=text)
+        await send("response.content_part.done", **part_position, part={"type": "audio", "transcript": text})
+        completed_item = {**item, "status": "completed", "content": [{"type": "output_audio", "transcript": text}]}
+        self._output.append(completed_item)
+        await send("response.output_item.done", **position, item=completed_item)
         if not self._out_of_band:
-            await send("conversation.item.done", previous_item_id=previous_id, item=whole)
+            await send("conversation.item.done", previous_item_id=previous_id, item=completed_item)
 
-    async def _call(self, call: SpokenCall) -> None:
+    async def _make_call(self, call: SpokenCall) -> None:
         session, arguments = self._session, json.dumps(call.arguments)
         item = {
             "id": session.new_id("item"),
@@ -419,17 +426,21 @@ class ScriptedResponse:
             "name": call.name,
         }
         position = {"response_id": self._id, "output_index": len(self._output)}
-        started = {**item, "status": "in_progress", "arguments": ""}
-        await session.send("response.output_item.added", **position, item=started)
+        started_item = {**item, "status": "in_progress", "arguments": ""}
+        await session.send("response.output_item.added", **position, item=started_item)
         previous_id = session.last_item
-        await session.add(started, done=False)
-        within = {**position, "item_id": item["id"], "call_id": item["call_id"]}
+        await session.add(started_item, done=False)
+        call_position = {**position, "item_id": item["id"], "call_id": item["call_id"]}
         for start in range(0, len(arguments), 8):
-            await session.send("response.function_call_arguments.delta", **within, delta=arguments[start : start + 8])
-        await session.send("response.function_call_arguments.done", **within, name=call.name, arguments=arguments)
-        whole = {**item, "status": "completed", "arguments": arguments}
+            await session.send(
+                "response.function_call_arguments.delta", **call_position, delta=arguments[start : start + 8]
+            )
+        await session.send(
+            "response.function_call_arguments.done", **call_position, name=call.name, arguments=arguments
+        )
+        completed_item = {**item, "status": "completed", "arguments": arguments}
         session.calls.add(str(item["call_id"]))
         session.made[str(item["call_id"])] = MadeCall.now(call.name)
-        self._output.append(whole)
-        await session.send("response.output_item.done", **position, item=whole)
-        await session.send("conversation.item.done", previous_item_id=previous_id, item=whole)
+        self._output.append(completed_item)
+        await session.send("response.output_item.done", **position, item=completed_item)
+        await session.send("conversation.item.done", previous_item_id=previous_id, item=completed_item)

@@ -35,8 +35,8 @@ ENGINE: Final = "openai-realtime"
 SESSION_UPDATE: Final = "fairlead.session.update"
 """Type of the gateway's own event by which a client changes its session: `{tier?, queue_depth?}`."""
 _MCP_REFUSED: Final = (
-    "tools of type mcp are refused: the provider calls them itself, past this gateway's policies and audit log; remove "
-    "them from the event, the gateway adds the tools of its own servers"
+    "tools of type mcp are refused: the provider would call them itself, bypassing this gateway's policies and audit "
+    "log; remove them from the event, the gateway adds the tools of its own servers"
 )
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Type of the gateway's own event to a client with those parts of a tool's result that cannot be spoken."""
@@ -91,13 +91,13 @@ class RealtimeSession:
         """Events that the gateway sends. Their refusals by the provider are hidden from the client."""
         self._held_request: bytes | None = None
         """The client's `response.create` that is held back until the provider has answered the gateway's."""
-        self._request_adds = False
+        self._has_later_input = False
         """Whether the client has sent input since the gateway's `response.create`; the requested response may not take
         that input into account.
         """
-        self._began = False
+        self._has_begun = False
         """Whether the provider has sent `session.created`."""
-        self._takes_tools = True
+        self._supports_tools = True
         """Whether sessions of this type can have tools."""
         self.end = end or SessionEnd()
 
@@ -124,9 +124,9 @@ class RealtimeSession:
                 "name": call.wire_name,
             }
             await self._client.send(_encode({**event, "content": parts}))
-        written = message_format(ENGINE).write_results([call], [result], _CARRY)
-        created = (each for each in written.messages if each.get("type") == "conversation.item.create")
-        self._outputs += [(call.id, each) for each in created]
+        written_results = message_format(ENGINE).write_results([call], [result], _CARRY)
+        item_events = (event for event in written_results.messages if event.get("type") == "conversation.item.create")
+        self._outputs += [(call.id, event) for event in item_events]
         await self._send_pending()
 
     # For routed sessions
@@ -151,7 +151,7 @@ class RealtimeSession:
         await self._tier_tools.wait_for_texts()
 
     async def offer_tools(self) -> None:
-        """Offer the model the tools that the session's tier has at present."""
+        """Offer the model the current tools of the session's tier."""
         await self._tier_tools.offer_tools()
 
     async def hold(self, *, engine_answers: bool) -> None:
@@ -184,17 +184,17 @@ class RealtimeSession:
         """Add a message of the assistant, which is hidden from the client, to the provider's conversation. Returns the
         id of the message's item.
         """
-        item = events.new_id()
-        self._hidden.hide(item)
+        item_id = events.new_id()
+        self._hidden.hide(item_id)
         content = [{"type": "output_text", "text": text}]
-        message = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
-        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item), "item": message}
+        message = {"id": item_id, "type": "message", "role": "assistant", "status": "completed", "content": content}
+        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item_id), "item": message}
         await self._provider.send(_encode(event))
-        return item
+        return item_id
 
-    async def delete_item(self, item: str) -> None:
+    async def delete_item(self, item_id: str) -> None:
         """Delete a hidden item from the provider's conversation."""
-        event = {"type": "conversation.item.delete", "event_id": self._gateway_events.add(item), "item_id": item}
+        event = {"type": "conversation.item.delete", "event_id": self._gateway_events.add(item_id), "item_id": item_id}
         await self._provider.send(_encode(event))
 
     async def announce_drain(self, seconds: float) -> None:
@@ -226,7 +226,7 @@ class RealtimeSession:
             return None
         if kind == "conversation.item.create":
             await self._client_item_create(event)
-        self._request_adds = self._request_adds or kind in _INPUT_EVENTS
+        self._has_later_input = self._has_later_input or kind in _INPUT_EVENTS
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
@@ -258,8 +258,8 @@ class RealtimeSession:
         if not await self._tools_allowed(event, "session.tools"):
             return None
         if session.get("type") == "transcription":
-            self._takes_tools = self._tier_tools.open = False
-        if "tools" in session and self._takes_tools and self._began:
+            self._supports_tools = self._tier_tools.open = False
+        if "tools" in session and self._supports_tools and self._has_begun:
             # a tool of the client may have the name of a tool in the offer: build the offer again without that name
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
             offer = await self._tier_tools.build_offer(names)
@@ -283,7 +283,7 @@ class RealtimeSession:
             # the gateway has already requested a response, so the provider would refuse the client's request, and the
             # client would not know why
             self._held_request = payload
-            self._request_adds = self._request_adds or bool(response)
+            self._has_later_input = self._has_later_input or bool(response)
             return None
         self._on_client_request()
         return payload
@@ -295,9 +295,9 @@ class RealtimeSession:
     async def _client_item_create(self, event: Event) -> None:
         """Choose the tier by the text of a message that the user wrote."""
         item = member(event, "item")
-        if words := events.written_text(item):
+        if user_text := events.written_text(item):
             turn = text(item, "id") or events.new_id()
-            await self._tier_tools.choose_tier(UserText(turn, words, final=True, continues=False))
+            await self._tier_tools.choose_tier(UserText(turn, user_text, final=True, continues=False))
 
     # Events of the provider
 
@@ -305,44 +305,44 @@ class RealtimeSession:
         """Translate an event of the provider for the client. Returns None if nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
-        visible: Event | None = event
+        visible_event: Event | None = event
         if kind in ("session.created", "session.updated"):
-            visible = await self._on_session(kind, event)
+            visible_event = await self._on_session(kind, event)
         elif kind == "error":
-            visible = self._on_error(event)
+            visible_event = self._on_error(event)
             await self._send_pending()
         elif kind == "response.created":
             self._on_response_created(event)
         elif kind == "response.done":
-            visible = self._hidden.visible_response(event)
-            await self._client.send(payload if visible is event else _encode(visible))
+            visible_event = self._hidden.visible_response(event)
+            await self._client.send(payload if visible_event is event else _encode(visible_event))
             await self._on_response_done(event)
             return None
         elif kind.startswith("response."):
-            visible = self._on_response_event(kind, event)
+            visible_event = self._on_response_event(kind, event)
         elif kind.startswith("conversation.item."):
-            visible = await self._on_item_event(kind, event)
+            visible_event = await self._on_item_event(kind, event)
         elif kind == "input_audio_buffer.speech_started":
             self._responses.on_speech_started()
             self._calls.interrupt()
         elif kind == "input_audio_buffer.committed":
             self._responses.on_buffer_committed()
-            self._request_adds = True
+            self._has_later_input = True
             await self._send_pending()
         elif kind == "input_audio_buffer.cleared":
             self._responses.on_buffer_cleared()
             await self._send_pending()
-        return payload if visible is event else None if visible is None else _encode(visible)
+        return payload if visible_event is event else None if visible_event is None else _encode(visible_event)
 
     async def _on_session(self, kind: str, event: Event) -> Event | None:
         session = member(event, "session")
         self._responses.configure(session)
-        if kind == "session.created" and not self._began:
-            self._began = True
-            self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
+        if kind == "session.created" and not self._has_begun:
+            self._has_begun = True
+            self._supports_tools = self._supports_tools and session.get("type", "realtime") == "realtime"
             await self._client.send(_encode(event))
-            self._tier_tools.open = self._takes_tools
-            if self._takes_tools and self._context.toolbox.enabled:
+            self._tier_tools.open = self._supports_tools
+            if self._supports_tools and self._context.toolbox.enabled:
                 await self._context.tier.choose_first()
                 await self._tier_tools.offer_tools()
             return None
@@ -382,7 +382,7 @@ class RealtimeSession:
         response = member(event, "response")
         if response.get("conversation_id", "") is not None:  # null if out of band
             self._responses.on_response_created()
-            if not self._request_adds:
+            if not self._has_later_input:
                 self._held_request = None  # the response that has just begun also answers the client's request
             self._response_calls.add_response(text(response, "id"))
         self._context.record.begin_answer()
@@ -420,8 +420,8 @@ class RealtimeSession:
             self._responses.confirm_output(text(item, "id"))
         if kind in _TRANSCRIPT_EVENTS:
             final = kind.endswith("completed")
-            words = text(event, "transcript" if final else "delta")
-            self._tier_tools.add_text(UserText(text(event, "item_id"), words, final, continues=not final))
+            transcript = text(event, "transcript" if final else "delta")
+            self._tier_tools.add_text(UserText(text(event, "item_id"), transcript, final, continues=not final))
             if final and self._waits_for_transcript:
                 await self._tier_tools.wait_for_texts()
         return self._hidden.visible_event(kind, event)
@@ -454,21 +454,23 @@ class RealtimeSession:
         """Send everything that waited for the end of a response: tools, outputs, and the request for the next
         response.
         """
-        if not self._began or not (self._responses.idle or (self._waits_for_transcript and not self._responses.active)):
+        if not self._has_begun or not (
+            self._responses.idle or (self._waits_for_transcript and not self._responses.active)
+        ):
             return
-        update = self._tools.gateway_update() if self._takes_tools else None
+        update = self._tools.gateway_update() if self._supports_tools else None
         if update is not None:
             await self._provider.send(_encode(update))
         if not self._responses.idle:
             return
         outputs, self._outputs = self._outputs, []
-        for call, created in outputs:
-            item = events.new_id()
-            event_id = self._gateway_events.add(item)
-            self._hidden.hide(item)
-            self._responses.add_output(item)
-            named = {**created, "event_id": event_id, "item": {**created["item"], "id": item}}
-            await self._provider.send(_encode(named))
+        for call, item_event in outputs:
+            item_id = events.new_id()
+            event_id = self._gateway_events.add(item_id)
+            self._hidden.hide(item_id)
+            self._responses.add_output(item_id)
+            event = {**item_event, "event_id": event_id, "item": {**item_event["item"], "id": item_id}}
+            await self._provider.send(_encode(event))
             if self._response_calls.finish_call(call):
                 self._responses.want_response()
         if self._held_request is not None:
@@ -476,5 +478,5 @@ class RealtimeSession:
             self._on_client_request()
             await self._provider.send(request)
         elif self._responses.claim_request():
-            self._request_adds = False
+            self._has_later_input = False
             await self._provider.send(_encode({"type": "response.create", "event_id": self._gateway_events.add("")}))

@@ -20,7 +20,7 @@ TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members that a tool may have. If a tool has any other member, the provider refuses the whole update."""
 MAX_DESCRIPTION: Final = 1024
 """Maximum number of characters of a tool's description. Every model accepts that many."""
-_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class SentUpdate(msgspec.Struct, kw_only=True):
@@ -74,12 +74,12 @@ class SessionTools:
 
     def set_offer(self, offer: ToolOffer) -> None:
         """Replace the gateway's tools. The client gets the calls of tools in `offer.client_run`, and runs them."""
-        self._gateway_tools = [declaration(each) for each in offer.definitions]
+        self._gateway_tools = [declaration(definition) for definition in offer.definitions]
         self._names.add(offer)
 
     def gateway_update(self) -> Event | None:
         """Make a `session.update` with the current tools. Returns None if the provider already has these tools."""
-        tools = self._merge()
+        tools = self._merged_tools()
         if tools == (self._sent_tools or []):
             return None
         self._sent_tools = tools
@@ -107,7 +107,7 @@ class SessionTools:
         if "tools" in session:
             self.client_tools = members(session, "tools")
             self._names.add_client_names(self.client_names)
-            self._sent_tools = self._merge()
+            self._sent_tools = self._merged_tools()
             session = {**session, "tools": self._sent_tools}
         return {**event, "event_id": update.event_id, "session": session}
 
@@ -119,14 +119,14 @@ class SessionTools:
         session = member(event, "session")
         if "tools" not in session:
             return event
-        visible = [tool for tool in members(session, "tools") if not self.is_gateway_tool(text(tool, "name"))]
-        return {**event, "session": {**session, "tools": visible}}
+        visible_tools = [tool for tool in members(session, "tools") if not self.is_gateway_tool(text(tool, "name"))]
+        return {**event, "session": {**session, "tools": visible_tools}}
 
     def on_update_refused(self, event_id: str) -> SentUpdate | None:
         """Undo the update that an `error` of the provider refers to, and return it. Returns None if the error is about
         another event.
         """
-        update = next((each for each in self._updates if each.event_id == event_id), None)
+        update = next((sent_update for sent_update in self._updates if sent_update.event_id == event_id), None)
         if update is None:
             return None
         self._updates.remove(update)
@@ -135,7 +135,7 @@ class SessionTools:
             self._sent_tools = None
         elif update.about_tools:
             self._gateway_tools = []  # with them, the provider would refuse the client's next updates too
-            self._sent_tools = self._merge()
+            self._sent_tools = self._merged_tools()
         return update
 
     def _send_by_gateway(self, session: Event, *, about_tools: bool) -> Event:
@@ -146,14 +146,14 @@ class SessionTools:
         self._updates.append(update)
         return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
 
-    def _merge(self) -> list[Event]:
+    def _merged_tools(self) -> list[Event]:
         client_names = self.client_names
         return [*self.client_tools, *(tool for tool in self._gateway_tools if text(tool, "name") not in client_names)]
 
 
 def declaration(definition: bytes) -> Event:
     """Reduce a tool's definition to the members, and its description to the length, that every model accepts."""
-    tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
+    tool = {name: value for name, value in _decode_tool(definition).items() if name in TOOL_MEMBERS}
     if len(text(tool, "description")) > MAX_DESCRIPTION:
         tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"
     return tool
@@ -163,13 +163,13 @@ def has_provider_mcp(event: Event) -> bool:
     """Whether an event has tools of type `mcp`, which let the provider call MCP servers. The whole event is searched at
     any depth, because event types that the gateway does not know may contain tools too.
     """
-    waiting: list[object] = [event]
-    while waiting:
-        value = waiting.pop()
+    remaining_values: list[object] = [event]
+    while remaining_values:
+        value = remaining_values.pop()
         if isinstance(value, dict):
             if any(tool.get("type") == "mcp" for tool in members(value, "tools")):
                 return True
-            waiting += value.values()
+            remaining_values += value.values()
         elif isinstance(value, list):
-            waiting += value
+            remaining_values += value
     return False

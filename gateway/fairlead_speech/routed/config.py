@@ -29,10 +29,10 @@ class RoutedConfig:
     def __init__(self, transcription: str) -> None:
         """`transcription`: the provider's transcription model for sessions whose client requests no transcripts."""
         self._transcription: Event = {"model": transcription}
-        self._accepted: Event = {}
+        self._accepted_config: Event = {}
         """Members of the client's configuration that also apply to the engine. The member `input` is `audio.input` as
         the client set it."""
-        self._pending: deque[tuple[str, Event]] = deque()
+        self._pending_updates: deque[tuple[str, Event]] = deque()
         """`event_id` and changes of each update of the client that the provider has not answered yet."""
         self.routes = True
         """Whether the engine may answer turns. False after the provider refused a setting that routing needs."""
@@ -40,12 +40,12 @@ class RoutedConfig:
     @property
     def input_config(self) -> Event:
         """`audio.input` as the client set it."""
-        return member(self._newest_event, _INPUT)
+        return member(self._newest_config, _INPUT)
 
     @property
     def for_engine(self) -> Event:
         """Instructions, tools and modalities that the client set."""
-        return {name: value for name, value in self._newest_event.items() if name != _INPUT}
+        return {name: value for name, value in self._newest_config.items() if name != _INPUT}
 
     @property
     def answers_speech(self) -> bool:
@@ -62,26 +62,32 @@ class RoutedConfig:
         """Read the configuration in `session.created`. Returns the changes that routing needs, as (member, session).
         Each change is sent as a separate update, because one invalid member makes the provider refuse the whole update.
         """
-        self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
-        changed = self._routing_members({TRANSCRIPTION: None, **self.input_config})
-        return [(name, member_change(changed, name)) for name in (DETECTION, TRANSCRIPTION) if name in changed]
+        self._accepted_config = {_INPUT: member(member(session, "audio"), _INPUT)}
+        routing_members = self._routing_members({TRANSCRIPTION: None, **self.input_config})
+        return [
+            (name, member_change(routing_members, name))
+            for name in (DETECTION, TRANSCRIPTION)
+            if name in routing_members
+        ]
 
     def add_update(self, event_id: str, session: Event) -> None:
         """Record an update of the client that was sent to the provider."""
-        self._pending.append((event_id, {**shared_config(session), _INPUT: member(member(session, "audio"), _INPUT)}))
-        if len(self._pending) > MAX_PENDING:
+        self._pending_updates.append(
+            (event_id, {**shared_config(session), _INPUT: member(member(session, "audio"), _INPUT)})
+        )
+        if len(self._pending_updates) > MAX_PENDING:
             self.accept_update()
 
     def accept_update(self) -> None:
         """Apply the client's oldest update, because the provider has accepted it."""
-        if self._pending:
-            self._accepted = _merge_changes(self._accepted, self._pending.popleft()[1])
+        if self._pending_updates:
+            self._accepted_config = _merge_changes(self._accepted_config, self._pending_updates.popleft()[1])
 
     def refuse_update(self, event_id: str) -> None:
         """Drop a client's update, because the provider has refused it. An `event_id` of another event is ignored."""
-        for each in self._pending:
-            if each[0] == event_id:
-                self._pending.remove(each)
+        for update in self._pending_updates:
+            if update[0] == event_id:
+                self._pending_updates.remove(update)
                 return
 
     def for_provider(self, event: Event) -> Event:
@@ -100,24 +106,27 @@ class RoutedConfig:
         """Translate a `session.updated` for the client."""
         session = member(event, "session")
         audio, input_config = member(session, "audio"), self.input_config
-        by_client = {name: input_config[name] for name in (DETECTION, TRANSCRIPTION) if name in input_config}
-        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **by_client}}}}
+        client_members = {name: input_config[name] for name in (DETECTION, TRANSCRIPTION) if name in input_config}
+        return {
+            **event,
+            "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **client_members}}},
+        }
 
     @property
-    def _newest_event(self) -> Event:
-        current = self._accepted
-        for _, changes in self._pending:
-            current = _merge_changes(current, changes)
-        return current
+    def _newest_config(self) -> Event:
+        config = self._accepted_config
+        for _, changes in self._pending_updates:
+            config = _merge_changes(config, changes)
+        return config
 
     def _routing_members(self, input_config: Event) -> Event:
         """Values that routing sets for members of `input_config`."""
-        changed: Event = {}
+        routing_members: Event = {}
         if isinstance(input_config.get(DETECTION), dict):
-            changed[DETECTION] = {**input_config[DETECTION], "create_response": False}
+            routing_members[DETECTION] = {**input_config[DETECTION], "create_response": False}
         if TRANSCRIPTION in input_config:
-            changed[TRANSCRIPTION] = input_config[TRANSCRIPTION] or self._transcription
-        return changed
+            routing_members[TRANSCRIPTION] = input_config[TRANSCRIPTION] or self._transcription
+        return routing_members
 
 
 def member_change(input_config: Event, name: str) -> Event:
@@ -125,5 +134,5 @@ def member_change(input_config: Event, name: str) -> Event:
     return {"audio": {_INPUT: {name: input_config.get(name)}}}
 
 
-def _merge_changes(earlier: Event, changes: Event) -> Event:
-    return {**earlier, **changes, _INPUT: {**member(earlier, _INPUT), **member(changes, _INPUT)}}
+def _merge_changes(config: Event, changes: Event) -> Event:
+    return {**config, **changes, _INPUT: {**member(config, _INPUT), **member(changes, _INPUT)}}

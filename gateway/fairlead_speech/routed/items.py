@@ -47,36 +47,36 @@ class RoutedItems:
         elif kind in _TEXT_MEMBERS and text(event, "response_id") not in self._out_of_band:
             self.copy_to_engine(text(event, "item_id"), "assistant", text(event, _TEXT_MEMBERS[kind]))
 
-    def copy_to_engine(self, item: str, role: str, words: str) -> None:
+    def copy_to_engine(self, item_id: str, role: str, message_text: str) -> None:
         """Copy a message of the provider's conversation to the engine."""
-        copy = self._answerer.add_message(role, words)
-        if 0 < len(item) <= MAX_ID:
-            self._provider_copies[item] = copy
+        copy_id = self._answerer.add_message(role, message_text)
+        if 0 < len(item_id) <= MAX_ID:
+            self._provider_copies[item_id] = copy_id
         if len(self._provider_copies) > MAX_PROVIDER_COPIES:
             self._provider_copies.popitem(last=False)
 
     async def copy_to_provider(self, messages: Sequence[tuple[str, str]]) -> None:
         """Copy messages of the engine to the provider. `messages`: pairs of item id and text."""
-        for item, words in messages:
-            self._engine_copies[item] = await self._session.add_message(words)
+        for item_id, message_text in messages:
+            self._engine_copies[item_id] = await self._session.add_message(message_text)
         while len(self._engine_copies) > MAX_ENGINE_COPIES:
             self._engine_copies.popitem(last=False)
 
-    async def truncate(self, item: str) -> None:
+    async def truncate(self, item_id: str) -> None:
         """After an item of the engine was truncated, replace its copy at the provider."""
-        original = self._answerer.engine.state.conversation.get(item)
-        if item not in self._engine_copies or original is None:
+        original = self._answerer.engine.state.conversation.get(item_id)
+        if item_id not in self._engine_copies or original is None:
             return
-        await self._session.delete_item(self._engine_copies.pop(item))
-        if words := spoken_text(original.wire):
-            await self.copy_to_provider([(item, words)])
+        await self._session.delete_item(self._engine_copies.pop(item_id))
+        if remaining_text := spoken_text(original.wire):
+            await self.copy_to_provider([(item_id, remaining_text)])
 
-    async def delete(self, item: str) -> None:
+    async def delete(self, item_id: str) -> None:
         """After the client deleted an item, delete the item's copy on the other side, if there is a copy."""
-        if item in self._engine_copies:
-            await self._session.delete_item(self._engine_copies.pop(item))
-        if item in self._provider_copies:
-            self._answerer.engine.state.conversation.remove(self._provider_copies.pop(item))
+        if item_id in self._engine_copies:
+            await self._session.delete_item(self._engine_copies.pop(item_id))
+        if item_id in self._provider_copies:
+            self._answerer.engine.state.conversation.remove(self._provider_copies.pop(item_id))
 
     def for_provider(self, event: Event) -> Event:
         """Translate a client's `conversation.item.create` for the provider: add an id, and replace or remove a

@@ -63,7 +63,7 @@ class RoutedSession:
         self._config = RoutedConfig(transcription)
         self._routing_updates: dict[str, str] = {}
         """By `event_id` of the update: the member of `audio.input` that the gateway changed for routing."""
-        self._unanswered = False
+        self._has_unanswered_turn = False
         """Whether no response to the user's last turn has been requested."""
         self._engine_has_words = False
         """Whether the engine's conversation contains the words of the last turn."""
@@ -77,7 +77,7 @@ class RoutedSession:
         """
         self._engine_request: bytes = b""
         """The client's `response.create` that the engine answers; empty if the client sent none."""
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._items = RoutedItems(session, answerer)
 
@@ -144,7 +144,7 @@ class RoutedSession:
         forwarded = await self._session.from_client(_encode(event))
         item = member(event, "item")
         if item.get("role") == "user":
-            self._unanswered = True
+            self._has_unanswered_turn = True
             self._engine_has_words = bool(spoken_text(item))
         if item.get("type") == "message" and spoken_text(item):
             self._items.copy_to_engine(text(item, "id"), text(item, "role"), spoken_text(item))
@@ -167,8 +167,8 @@ class RoutedSession:
             self._pending_request = payload
             await self._session.hold(engine_answers=True)
             return None
-        was_unanswered, self._unanswered = self._unanswered, False
-        if was_unanswered and not self._session.responding and self._for_engine(request):
+        was_unanswered, self._has_unanswered_turn = self._has_unanswered_turn, False
+        if was_unanswered and not self._session.responding and self._engine_answers(request):
             await self._answer_by_engine(payload)
             return None
         return await self._session.from_client(payload)
@@ -240,28 +240,28 @@ class RoutedSession:
             text(error, "message"),
         )
         self._config.routes = False
-        for other in self._routing_updates.values():
-            await self._session.update_session(member_change(self._config.input_config, other))
+        for other_name in self._routing_updates.values():
+            await self._session.update_session(member_change(self._config.input_config, other_name))
         await self._decide()
 
     async def _on_committed(self, event: Event) -> None:
-        by_provider, self._speech_stopped = self._speech_stopped, False
+        ended_by_provider, self._speech_stopped = self._speech_stopped, False
         self._untranscribed_item = text(event, "item_id")
-        self._unanswered = True
+        self._has_unanswered_turn = True
         self._engine_has_words = False
-        if by_provider and self._config.answers_speech and not self._session.creates_response:
+        if ended_by_provider and self._config.answers_speech and not self._session.creates_response:
             self._pending_request = b""
             self._start_deadline()
             await self._session.hold(engine_answers=True)
 
     async def _on_transcription(self, kind: str, event: Event) -> None:
         """Handle an event about a transcript. The words decide the turn's tier, and the tier decides who answers."""
-        ended = kind.endswith(("completed", "failed"))
+        has_ended = kind.endswith(("completed", "failed"))
         is_last_turn = text(event, "item_id") == self._untranscribed_item
         if kind.endswith("completed") and text(event, "transcript").strip():
             self._items.copy_to_engine(text(event, "item_id"), "user", text(event, "transcript"))
             self._engine_has_words = self._engine_has_words or is_last_turn
-        if ended and is_last_turn:
+        if has_ended and is_last_turn:
             await self._session.wait_for_texts()
             await self._decide()
 
@@ -270,7 +270,7 @@ class RoutedSession:
     def _start_deadline(self) -> None:
         """After TRANSCRIPT_SECONDS without a transcript, decide without it."""
         self._cancel_deadline()
-        self._deadline = asyncio.get_running_loop().call_later(TRANSCRIPT_SECONDS, self._spawn_decision)
+        self._deadline_timer = asyncio.get_running_loop().call_later(TRANSCRIPT_SECONDS, self._spawn_decision)
 
     def _spawn_decision(self) -> None:
         task = asyncio.create_task(self._decide(), name="turn without a transcript")
@@ -278,16 +278,16 @@ class RoutedSession:
         task.add_done_callback(self._tasks.discard)
 
     def _cancel_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
 
     async def _decide(self) -> None:
         """Decide whether the engine or the provider answers the turn that waited for its transcript, and request the
         answer.
         """
         self._cancel_deadline()
-        self._unanswered = self._unanswered and self._pending_request is None
+        self._has_unanswered_turn = self._has_unanswered_turn and self._pending_request is None
         request, self._pending_request, self._untranscribed_item = self._pending_request, None, None
         if request is None:
             return
@@ -295,18 +295,18 @@ class RoutedSession:
             await self._answerer.interrupt("turn_detected")
         if self._session.speaking:  # the next turn's answer covers this turn too
             await self._session.hold(engine_answers=False)
-        elif self._for_engine(member(_response_request(request), "response")):
+        elif self._engine_answers(member(_response_request(request), "response")):
             await self._answer_by_engine(request)
         else:
             await self._answer_by_provider(request)
 
-    def _for_engine(self, request: Event) -> bool:
+    def _engine_answers(self, request: Event) -> bool:
         """Whether the engine answers the last turn. The provider answers turns without a transcript, because it has the
         audio of these turns. It also answers requests with an `input` of their own, because such requests do not
         concern the turn.
         """
-        possible = self._config.routes and self._engine_has_words and "input" not in request
-        return possible and self._is_slow(self._session.tier)
+        engine_can_answer = self._config.routes and self._engine_has_words and "input" not in request
+        return engine_can_answer and self._is_slow(self._session.tier)
 
     async def _answer_by_provider(self, payload: bytes) -> None:
         """Request the provider's answer. `payload`: the client's `response.create`; if it is empty, the gateway sends a

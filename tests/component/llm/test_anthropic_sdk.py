@@ -105,7 +105,7 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     assert len(shown) == (ran if shows else 0)
 
 
-async def test_the_last_event_that_can_hold_it_tells_what_was_done(tmp_path: Path) -> None:
+async def test_the_report_is_in_the_last_event_that_can_hold_it(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42"), provider=ANTHROPIC) as world:
         base = f"http://127.0.0.1:{world.gateway.port}"
         messages = [{"role": "user", "content": "Hi"}]

@@ -28,7 +28,7 @@ APPROVED: list[dict[str, Any]] = [
 ]
 
 
-async def test_no_other_model_is_asked_after_an_approved_call_ran(tmp_path: Path) -> None:
+async def test_no_other_model_gets_the_request_after_an_approved_call_ran(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn("", status=500)], [ScriptedTurn("Well.")]]
     async with responses_world(tmp_path, *scripts) as world:
         answer = await respond(world, APPROVED, model="fairlead/all", store=False, tools=[TOOL_WITH_APPROVAL])

@@ -123,7 +123,7 @@ async def test_a_refusal_in_a_later_round_has_no_names_of_the_account(tmp_path: 
     assert b"arn:" not in answer.body
 
 
-async def test_a_route_goes_on_where_a_model_failed(tmp_path: Path) -> None:
+async def test_a_route_continues_after_a_model_failed(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn("the model failed", status=424)], [ScriptedTurn("Here.")]]
     async with llm_world(tmp_path, *scripts, providers=[{"kind": "bedrock"}, {}]) as world:
         answer = await converse(world, "Hi", model="fairlead/all")

@@ -66,7 +66,7 @@ async def test_a_request_without_a_key_is_signed_as_it_arrives(tmp_path: Path, c
     assert headers["x-amz-security-token"] == "a/token=="
 
 
-async def test_a_key_is_sent_as_it_is_in_place_of_a_signature(
+async def test_a_key_is_sent_unchanged_in_place_of_a_signature(
     tmp_path: Path, credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bedrock-api-key-1")

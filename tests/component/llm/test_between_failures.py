@@ -63,7 +63,7 @@ def _failure(front: str, name: str) -> tuple[Any, int, object]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", STATUSES)
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
-def test_a_refusal_is_that_of_the_clients_family(front: str, provider: str, name: str, stream: bool) -> None:
+def test_a_refusal_has_the_format_of_the_clients_family(front: str, provider: str, name: str, stream: bool) -> None:
     wanted, status, word = _failure(front, name)
     turn = ScriptedTurn("the provider's words", status=_status(name, provider))
     with pytest.raises(wanted) as raised:
@@ -78,7 +78,7 @@ def test_a_refusal_is_that_of_the_clients_family(front: str, provider: str, name
 
 
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
-def test_a_cut_stream_is_an_error_and_no_end(front: str, provider: str) -> None:
+def test_a_cut_stream_ends_with_an_error(front: str, provider: str) -> None:
     broken: Any = (openai.APIError, anthropic.APIError, errors.APIError)
     with pytest.raises(broken):
         ask(front, provider, ScriptedTurn("Half of it", cut=True), stream=True)

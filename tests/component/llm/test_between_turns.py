@@ -137,7 +137,7 @@ ORDERED = [(front, other) for front in FAMILIES for other in FAMILIES if front !
     ("first", "second", "provider"),
     [(*pair, [*PROVIDERS][index % len(PROVIDERS)]) for index, pair in enumerate(ORDERED)],
 )
-async def test_a_conversation_goes_on_in_another_clients_form(
+async def test_a_conversation_continues_in_another_clients_format(
     tmp_path: Path, first: str, second: str, provider: str
 ) -> None:
     turns = [ScriptedTurn("", [ADD, CLIENT_CALL]), ScriptedTurn("Both.")]
@@ -157,7 +157,7 @@ def _provider_format(front: str, provider: str) -> str:
     ("one_provider", "other", "front"),
     [(*pair, [*FAMILIES][index % len(FAMILIES)]) for index, pair in enumerate(ORDERED)],
 )
-async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
+async def test_a_mixed_turn_continues_at_a_provider_of_another_family(
     tmp_path: Path, one_provider: str, other: str, front: str
 ) -> None:
     first = [ScriptedTurn("", [ADD, CLIENT_CALL])]
@@ -170,7 +170,7 @@ async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
         _has_both(world.models[1].requests[0], _provider_format(front, other))
 
 
-async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -> None:
+async def test_a_route_continues_with_a_provider_of_another_family(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn(status=529)], [ScriptedTurn(status=503)], [ScriptedTurn("Here.")]]
     kinds = [PROVIDERS["anthropic"], PROVIDERS["openai-chat"], PROVIDERS["gemini"]]
     async with llm_world(tmp_path, *scripts, providers=kinds) as world:
@@ -181,7 +181,7 @@ async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, stream: bool) -> None:
+async def test_losses_are_reported_in_a_header_and_in_the_answer(tmp_path: Path, stream: bool) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
         lost = {"seed": 1, "logit_bias": {"1": 2}}
         answer = await post_request(world, "openai-chat", HI, stream=stream, members=lost)
@@ -190,7 +190,7 @@ async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, str
         assert own["losses"] == ["logit_bias", "seed"]
 
 
-async def test_an_answer_of_the_clients_family_tells_of_no_losses(tmp_path: Path) -> None:
+async def test_an_answer_of_the_clients_family_reports_no_losses(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
         answer = await post_request(world, "openai-chat", HI, members={"seed": 1})
         assert "x-fairlead-losses" not in answer.headers
@@ -198,7 +198,7 @@ async def test_an_answer_of_the_clients_family_tells_of_no_losses(tmp_path: Path
 
 
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
-async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, provider: str) -> None:
+async def test_a_refusal_keeps_its_retry_time(tmp_path: Path, front: str, provider: str) -> None:
     turn = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-ratelimit-limit-requests": "1"})
     async with llm_world(tmp_path, turn, provider=PROVIDERS[provider]) as world:
         answer = await post_request(world, front, HI)
@@ -208,14 +208,14 @@ async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, pro
 
 
 @pytest.mark.parametrize("front", [name for name in FAMILIES if name != "anthropic"])
-async def test_anthropic_is_given_the_bound_of_tokens_that_it_demands(tmp_path: Path, front: str) -> None:
+async def test_anthropic_gets_the_token_limit_that_it_requires(tmp_path: Path, front: str) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
         parse_answer(await post_request(world, front, HI), front, stream=False)
         assert world.model.requests[0]["max_tokens"] == 4096
 
 
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
-async def test_usage_is_told_where_nothing_is_injected(tmp_path: Path, front: str, provider: str) -> None:
+async def test_usage_is_reported_where_nothing_is_injected(tmp_path: Path, front: str, provider: str) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS[provider]) as world:
         headers = {"x-fairlead-tools": "none"}
         family = FAMILIES[front]

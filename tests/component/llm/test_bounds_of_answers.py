@@ -76,7 +76,9 @@ async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_pa
     assert messages.message["type"] == "error"
 
 
-async def test_an_outage_of_the_store_is_told_to_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_of_the_store_is_reported_to_the_caller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     mixed = ScriptedTurn("Both.", [ADD, ScriptedCall("theirs", {"q": 1})])
     own = {"tools": [theirs()]}
     (folder := tmp_path / "gateway").mkdir()

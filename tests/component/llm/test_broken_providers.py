@@ -15,7 +15,7 @@ HELLO = ScriptedTurn("Hello")
 FIRST = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
 
 
-async def test_a_model_that_failed_five_times_is_not_asked_and_the_next_one_answers(tmp_path: Path) -> None:
+async def test_a_model_that_failed_five_times_gets_no_request_and_the_next_model_answers(tmp_path: Path) -> None:
     async with llm_world(tmp_path, [DOWN] * 9, [HELLO] * 9) as world:
         for _ in range(7):
             answer = await world.chat("Hi", model="fairlead/all")
@@ -29,7 +29,7 @@ async def test_a_model_that_failed_five_times_is_not_asked_and_the_next_one_answ
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_without_another_model_the_client_is_told_when_to_come_again(tmp_path: Path, *, stream: bool) -> None:
+async def test_without_another_model_the_client_gets_the_time_to_retry(tmp_path: Path, *, stream: bool) -> None:
     async with llm_world(tmp_path, *[DOWN] * 9) as world:
         for _ in range(5):
             assert (await world.chat("Hi", stream=stream)).status == 500, "as the provider said it"
@@ -44,7 +44,7 @@ async def test_without_another_model_the_client_is_told_when_to_come_again(tmp_p
     )
 
 
-async def test_a_model_that_names_a_time_is_not_asked_before_it(tmp_path: Path) -> None:
+async def test_a_model_that_states_a_retry_time_gets_no_earlier_request(tmp_path: Path) -> None:
     busy = ScriptedTurn(status=429, headers={"retry-after": "60"})
     async with llm_world(tmp_path, [busy], [HELLO, HELLO]) as world:
         for _ in range(2):

@@ -59,7 +59,7 @@ async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ident", [None, "", "call_0"], ids=["no id", "an empty id", "one id"])
-async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_both_run(
+async def test_two_streamed_calls_that_differ_only_in_their_names_are_both_run(
     tmp_path: Path, ident: str | None
 ) -> None:
     functions = [("demo__add", '{"a":2,"b":40}'), ("demo__fail", '{"p":2}')]
@@ -85,7 +85,7 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
     assert stream_chunks[-1] == "[DONE]"
 
 
-async def test_usage_has_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
+async def test_usage_has_no_chunk_for_a_client_that_did_not_request_it(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
         stream_chunks = chunks(await world.chat("Hi", stream=True))
     assert world.model.requests[0]["stream_options"] == {"include_usage": True}
@@ -141,7 +141,7 @@ async def test_the_model_gets_all_calls_and_results_of_a_mixed_turn(tmp_path: Pa
         assert messages[2]["content"] == "42"
 
 
-async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: Path) -> None:
+async def test_a_lost_mixed_turn_stays_as_the_caller_sent_it(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Done.")) as world:
         seen = {"id": "call_x", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
         message = {"role": "assistant", "content": None, "tool_calls": [seen]}
@@ -149,7 +149,7 @@ async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: P
     assert world.model.requests[0]["messages"][1] == message
 
 
-async def test_the_callers_tool_counts_where_ours_has_its_name(tmp_path: Path) -> None:
+async def test_the_callers_tool_has_priority_over_the_gateways_of_its_name(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD])) as world:
         answer = await world.chat("Add", tools=[theirs("demo__add")])
     assert [tool["function"]["name"] for tool in world.model.requests[0]["tools"]] == ["demo__add", "demo__fail"]
@@ -159,7 +159,7 @@ async def test_the_callers_tool_counts_where_ours_has_its_name(tmp_path: Path) -
     assert not world.called
 
 
-async def test_a_tool_that_there_is_not_is_answered_with_an_error(tmp_path: Path) -> None:
+async def test_a_call_of_a_tool_that_does_not_exist_gets_an_error(tmp_path: Path) -> None:
     wrong = ScriptedCall("demo__ad", {"a": 1, "b": 2})
     async with llm_world(tmp_path, ScriptedTurn("", [wrong]), ScriptedTurn("Sorry.")) as world:
         answer = await world.chat("Add")
@@ -187,13 +187,13 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
         assert world.model.requests[3]["tool_choice"] == "none"
 
 
-async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path) -> None:
+async def test_a_forced_choice_holds_only_for_the_first_round(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         await world.chat("Add", tool_choice="required")
     assert [request["tool_choice"] for request in world.model.requests] == ["required", "auto"]
 
 
-async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+async def test_members_that_the_gateway_does_not_know_are_forwarded_unchanged(tmp_path: Path) -> None:
     odd = {"x_vendor": {"z": 1.0, "a": [1e30, 12345678901234567890123]}, "seed": 7}
     async with llm_world(tmp_path, ScriptedTurn("Hi")) as world:
         await world.chat("Hi", **odd, fairlead={"tags": []})
@@ -203,7 +203,7 @@ async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path
     assert "fairlead" not in world.model.requests[0]
 
 
-async def test_no_tools_are_injected_for_whom_wants_none(tmp_path: Path) -> None:
+async def test_no_tools_are_injected_for_a_client_that_wants_none(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *[ScriptedTurn("Hi")] * 3) as world:
         await world.chat("Hi", fairlead={"tools": "none"})
         await world.chat("Hi", headers={"x-fairlead-tools": "none"})
@@ -211,14 +211,14 @@ async def test_no_tools_are_injected_for_whom_wants_none(tmp_path: Path) -> None
     assert not any("tools" in request for request in world.model.requests)
 
 
-async def test_tools_that_the_window_does_not_hold_are_left_out_and_told(tmp_path: Path) -> None:
+async def test_tools_that_do_not_fit_the_window_are_left_out_and_reported(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hi"), windows={"scripted": 8_000}) as world:
         answer = await world.chat("Hi", fairlead={"maxTools": 1})
     assert len(world.model.requests[0]["tools"]) == 1
     assert answer.message["fairlead"]["tools"]["cut"] == 1
 
 
-async def test_the_next_model_of_a_route_is_asked_where_one_fails(tmp_path: Path) -> None:
+async def test_the_next_model_of_a_route_gets_the_request_if_one_fails(tmp_path: Path) -> None:
     broken = [ScriptedTurn("overloaded", status=503)]
     async with llm_world(tmp_path, broken, [ScriptedTurn("I am here.")]) as world:
         answer = await world.chat("Hi", model="fairlead/all")
@@ -226,7 +226,7 @@ async def test_the_next_model_of_a_route_is_asked_where_one_fails(tmp_path: Path
     assert answer.message["fairlead"]["model"] == "script1/scripted-1"
 
 
-async def test_a_providers_refusal_comes_as_it_said_it(tmp_path: Path) -> None:
+async def test_a_providers_refusal_is_forwarded_unchanged(tmp_path: Path) -> None:
     limited = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-secret": "no"})
     async with llm_world(tmp_path, limited) as world:
         answer = await world.chat("Hi")
@@ -237,7 +237,7 @@ async def test_a_providers_refusal_comes_as_it_said_it(tmp_path: Path) -> None:
     assert "x-should-retry" not in answer.headers
 
 
-async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
+async def test_a_failure_after_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=500)) as world:
         answer = await world.chat("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")
@@ -259,7 +259,7 @@ async def test_errors_have_the_form_that_sdks_read(tmp_path: Path) -> None:
     assert (empty.status, empty.message["error"]["param"]) == (400, "messages")
 
 
-async def test_callers_without_a_key_are_told_so_in_that_form(tmp_path: Path) -> None:
+async def test_callers_without_a_key_get_an_error_in_that_format(tmp_path: Path) -> None:
     async with llm_world(tmp_path, anonymous="deny") as world:
         answer = await world.chat("Hi")
     assert answer.status == 401
@@ -276,14 +276,14 @@ async def test_the_provider_gets_its_own_key_and_never_that_of_the_caller(
     assert "fl-caller" not in str(world.model.headers)
 
 
-async def test_a_key_that_is_not_set_is_told_by_its_variable_alone(tmp_path: Path) -> None:
+async def test_an_error_about_a_missing_key_names_only_its_variable(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hi"), provider={"keyEnv": "NOBODY_SET_THIS"}) as world:
         answer = await world.chat("Hi")
     assert answer.status == 502
     assert "NOBODY_SET_THIS" in answer.message["error"]["message"]
 
 
-async def test_a_provider_that_cannot_be_reached_is_told_without_its_address(tmp_path: Path) -> None:
+async def test_an_error_about_an_unreachable_provider_has_no_address(tmp_path: Path) -> None:
     gone = {"baseUrl": f"http://127.0.0.1:{free_port()}/v1"}
     async with llm_world(tmp_path, ScriptedTurn("Hi"), provider=gone) as world:
         answer = await world.chat("Hi")
@@ -291,7 +291,7 @@ async def test_a_provider_that_cannot_be_reached_is_told_without_its_address(tmp
     assert "127.0.0.1" not in answer.message["error"]["message"]
 
 
-async def test_a_client_that_leaves_ends_the_providers_answer(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_ends_the_providers_answer(tmp_path: Path) -> None:
     endless = ScriptedTurn("x" * 4_000_000)
     async with llm_world(tmp_path, endless) as world:
         wire = await Wire.connect(world.gateway)
@@ -365,7 +365,7 @@ async def test_a_header_that_makes_no_sense_is_refused(tmp_path: Path, value: st
     assert (answer.status, answer.message["error"]["param"]) == (400, "fairlead")
 
 
-async def test_a_provider_that_keeps_its_stream_open_behind_the_end_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_provider_that_keeps_its_stream_open_after_the_end_delays_nobody(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hi", lingers=True)) as world:
         stream_chunks = chunks(await world.chat("Hi", stream=True))
     assert stream_chunks[-1] == "[DONE]"
@@ -379,7 +379,7 @@ async def test_the_time_of_a_request_is_bounded_with_all_its_rounds(tmp_path: Pa
         assert error["code"] == "timeout"
 
 
-async def test_a_provider_that_goes_silent_is_given_up(tmp_path: Path) -> None:
+async def test_the_connection_to_a_silent_provider_is_closed(tmp_path: Path) -> None:
     never = ScriptedTurn("", hangs=True)
     stuck = ScriptedTurn(events=["{}"], lingers=True)
     async with llm_world(tmp_path, never, stuck, provider={"idleSeconds": 0.8}) as world:

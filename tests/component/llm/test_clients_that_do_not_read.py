@@ -127,7 +127,7 @@ async def test_a_provider_waits_for_a_client_that_does_not_read_its_stream(tmp_p
     assert size > len(PIECE) * EVENTS
 
 
-async def test_a_stream_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
+async def test_a_stream_that_nobody_reads_is_closed(tmp_path: Path) -> None:
     path, _, body, events = STREAMS["chat"]
     async with llm_world(tmp_path, ScriptedTurn(events=events, lingers=True), llm_seconds=1.0) as world:
 

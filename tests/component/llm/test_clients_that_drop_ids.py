@@ -102,7 +102,7 @@ async def test_tools_that_only_read_run_beside_the_first_calls_of_a_client(tmp_p
 
 
 @methods
-async def test_a_call_that_waits_behind_a_hidden_round_is_told_to_the_model(tmp_path: Path, method: str) -> None:
+async def test_a_call_that_waits_after_a_hidden_round_is_reported_to_the_model(tmp_path: Path, method: str) -> None:
     turns = [ScriptedTurn("", [ORDER]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with gemini_world(tmp_path, *turns, tools=[ORDERS]) as world:
         first, own = await call_round(world, "Hi", method=method, signatures=True)
@@ -146,7 +146,7 @@ async def test_the_provider_gets_its_own_signatures_back(tmp_path: Path, method:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["whole", "stream"])
 @providers
-async def test_langchain_gets_results_of_mixed_turns_one_time(tmp_path: Path, provider: str, way: str) -> None:
+async def test_langchain_gets_results_of_mixed_turns_once(tmp_path: Path, provider: str, way: str) -> None:
     turns = [ScriptedTurn("", [CLIENT_CALL]), ScriptedTurn("", [ORDER, CLIENT_CALL]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         told = await framework_talk("langchain_google", way, f"http://127.0.0.1:{world.gateway.port}", "Done.")
@@ -160,7 +160,7 @@ async def test_langchain_gets_results_of_mixed_turns_one_time(tmp_path: Path, pr
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["whole", "stream"])
 @providers
-async def test_langchain_orders_one_time_in_its_first_turn(tmp_path: Path, provider: str, way: str) -> None:
+async def test_langchain_orders_once_in_its_first_turn(tmp_path: Path, provider: str, way: str) -> None:
     turns = [ScriptedTurn("", [ORDER, CLIENT_CALL]), ScriptedTurn("", [ORDER]), DONE]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         told = await framework_talk("langchain_google", way, f"http://127.0.0.1:{world.gateway.port}", "Done.")

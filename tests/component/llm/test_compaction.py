@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from fairlead_formats.providers.openai_responses.fake import COUNTED, ResponsesApi
+from fairlead_formats.providers.openai_responses.fake import COUNT_MEMBERS, ResponsesApi
 from fairlead_formats.providers.openai_responses.fake_compaction import MEMBERS
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, Ask, ask
@@ -105,7 +105,7 @@ async def test_compaction_gets_the_calls_that_the_client_did_not_receive(tmp_pat
     assert len(world.called) == 1
 
 
-async def test_compaction_of_a_continued_response_is_asked_of_its_provider(tmp_path: Path) -> None:
+async def test_compaction_of_a_continued_response_goes_to_its_provider(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hello."), ScriptedTurn()) as world:
         first = (await respond(world, "Hi")).message
         compacted = (await _ask(world, COMPACT, None, previous_response_id=first["id"])).message
@@ -145,7 +145,7 @@ async def test_compaction_by_a_provider_of_another_kind_is_refused_with_what_to_
     assert not world.model.requests
 
 
-async def test_compaction_by_a_route_asks_the_next_model_that_has_it(tmp_path: Path) -> None:
+async def test_compaction_by_a_route_uses_the_next_model_that_supports_it(tmp_path: Path) -> None:
     providers: list[dict[str, Any]] = [ANTHROPIC, {"responses": True}, {"responses": True}]
     down = ScriptedTurn("down", status=503)
     async with llm_world(tmp_path, [ScriptedTurn()], [down], [ScriptedTurn()], providers=providers) as world:
@@ -199,7 +199,7 @@ async def test_a_body_that_cannot_be_compacted_or_counted_is_refused(
 
 
 @pytest.mark.parametrize("path", [COMPACT, INPUT_TOKENS])
-async def test_errors_of_the_provider_and_other_methods_are_told_in_openais_form(tmp_path: Path, path: str) -> None:
+async def test_errors_of_the_provider_and_of_other_methods_have_openais_format(tmp_path: Path, path: str) -> None:
     async with responses_world(tmp_path, ScriptedTurn("slow down", status=429, headers={"retry-after": "7"})) as world:
         refused = await _ask(world, path, model="nobody-has-it")
         unknown = await _ask(world, path, metadata={"a": "b"})
@@ -219,7 +219,7 @@ def test_documented_members_of_both_requests_are_those_of_the_sdk() -> None:
     from openai.types.responses.response_compact_params import ResponseCompactParams
 
     assert set(ResponseCompactParams.__annotations__) == MEMBERS
-    assert set(InputTokenCountParams.__annotations__) == COUNTED
+    assert set(InputTokenCountParams.__annotations__) == COUNT_MEMBERS
 
 
 async def test_compaction_runs_no_call_that_waits_for_approval(tmp_path: Path) -> None:

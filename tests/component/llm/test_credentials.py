@@ -95,7 +95,7 @@ async def test_two_different_keys_are_refused_with_where_each_belongs(tmp_path: 
     assert b"sk-of" not in refused.body
 
 
-async def test_refusals_have_the_form_of_the_api_that_was_asked(tmp_path: Path) -> None:
+async def test_refusals_have_the_format_of_the_requested_api(tmp_path: Path) -> None:
     async with llm_world(tmp_path, trust=KNOWN) as world:
         chat = await post(world.gateway, "/v1/chat/completions", {})
         messages = await post(world.gateway, "/v1/messages", {})
@@ -146,7 +146,7 @@ async def test_a_callers_own_key_goes_to_a_provider_that_takes_it_and_nowhere_el
         (KEYED, "two words", 400, "one key"),
     ],
 )
-async def test_a_key_that_is_not_taken_or_is_missing_is_told_with_the_setting(
+async def test_an_error_about_a_refused_or_missing_key_names_the_setting(
     tmp_path: Path, provider: dict[str, Any], key: str | None, status: int, why: str
 ) -> None:
     async with llm_world(tmp_path, ScriptedTurn("a"), provider=provider, trust=KNOWN) as world:
@@ -157,7 +157,7 @@ async def test_a_key_that_is_not_taken_or_is_missing_is_told_with_the_setting(
     assert b"sk-mine" not in answer.body
 
 
-async def test_a_route_goes_on_with_the_providers_that_take_the_request(tmp_path: Path) -> None:
+async def test_a_route_continues_with_the_providers_that_accept_the_request(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn("plain")], [ScriptedTurn("keyed")]]
     async with llm_world(tmp_path, *scripts, providers=[{}, {"callerKey": "Require"}], trust=KNOWN) as world:
         keyed = await _chat(world, "sk-mine", model="fairlead/all")
@@ -176,7 +176,7 @@ async def test_the_limit_of_one_callers_key_holds_up_nobody_else(tmp_path: Path)
     assert other.message["choices"][0]["message"]["content"] == "at once"
 
 
-async def test_a_provider_key_in_a_file_is_used_as_it_is_now(tmp_path: Path) -> None:
+async def test_the_current_content_of_a_provider_key_file_is_used(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("first\n")
     async with llm_world(tmp_path, ScriptedTurn("a"), ScriptedTurn("b"), provider={"keyFile": str(file)}) as world:

@@ -49,7 +49,9 @@ def as_document(turn: ScriptedTurn, **members: Any) -> ScriptedTurn:
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("provider", FORMATS)
 @pytest.mark.parametrize("front", FRONTS)
-def test_a_document_means_to_a_streaming_client_what_a_stream_means(front: str, provider: str, name: str) -> None:
+def test_a_streaming_client_gets_the_same_from_a_document_as_from_a_stream(
+    front: str, provider: str, name: str
+) -> None:
     turn = ANSWERS[name]
     if name == "length":
         turn = msgspec.structs.replace(turn, finish_reason=LENGTH[provider])

@@ -76,7 +76,7 @@ async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
     assert [each for each in stream_events if "fairlead" in each] == [stream_events[-1]]
 
 
-async def test_a_client_that_asks_for_no_events_gets_one_array(tmp_path: Path) -> None:
+async def test_a_client_that_requests_no_events_gets_one_array(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as world:
         answer = await generate(world, "Add", method=STREAM, query="")
     assert answer.headers["content-type"] == "application/json"
@@ -118,7 +118,7 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
         assert not world.called
 
 
-async def test_our_functions_stand_behind_those_of_the_caller_in_their_entry(tmp_path: Path) -> None:
+async def test_the_gateways_functions_follow_those_of_the_caller_in_their_entry(tmp_path: Path) -> None:
     snake = {"function_declarations": [{"name": "theirs", "parameters_json_schema": {"type": "object"}}]}
     searching = {"includeServerSideToolInvocations": True}
     async with gemini_world(tmp_path, *[ScriptedTurn("Hi")] * 3) as world:
@@ -157,7 +157,7 @@ async def test_tools_are_not_injected_where_the_provider_would_refuse_them(
         assert world.model.requests[0].get("tools") == members.get("tools")
 
 
-async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+async def test_members_that_the_gateway_does_not_know_are_forwarded_unchanged(tmp_path: Path) -> None:
     odd: dict[str, Any] = {"x_vendor": {"z": 1.0, "a": [1e30, 12345678901234567890123]}}
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     async with gemini_world(tmp_path, ScriptedTurn("Hi")) as world:
@@ -202,7 +202,7 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"])
-async def test_a_call_that_nobody_can_read_is_asked_for_once_more(tmp_path: Path, reason: str) -> None:
+async def test_an_unreadable_call_is_requested_once_more(tmp_path: Path, reason: str) -> None:
     bad = ScriptedTurn("", finish_reason=reason)
     forced = {"functionCallingConfig": {"mode": "ANY"}}
     for method in METHODS:
@@ -215,7 +215,7 @@ async def test_a_call_that_nobody_can_read_is_asked_for_once_more(tmp_path: Path
         assert modes(*world.model.requests) == ["ANY", "ANY", "AUTO", "AUTO"]
 
 
-async def test_a_call_that_nobody_can_read_twice_is_the_answer(tmp_path: Path) -> None:
+async def test_a_call_that_is_unreadable_twice_is_the_answer(tmp_path: Path) -> None:
     bad = ScriptedTurn("", finish_reason="MALFORMED_FUNCTION_CALL")
     for method in METHODS:
         async with gemini_world(tmp_path, bad, bad) as world:
@@ -225,7 +225,7 @@ async def test_a_call_that_nobody_can_read_twice_is_the_answer(tmp_path: Path) -
         assert len(world.model.requests) == 2
 
 
-async def test_a_blocked_prompt_is_told_as_the_provider_told_it(tmp_path: Path) -> None:
+async def test_a_blocked_prompt_is_reported_as_by_the_provider(tmp_path: Path) -> None:
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4}}
     for method in METHODS:
         turn = ScriptedTurn(whole=json.dumps(blocked), events=[json.dumps(blocked)])
@@ -246,7 +246,7 @@ async def test_a_stream_without_an_end_is_an_error(tmp_path: Path) -> None:
         assert stream_events[-1]["error"]["details"][0]["reason"] == "bad_answer"
 
 
-async def test_a_broken_later_round_is_told_in_the_stream(tmp_path: Path) -> None:
+async def test_a_broken_later_round_is_reported_in_the_stream(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("Wait.", [ADD]), ScriptedTurn("broken", status=500)) as world:
         stream_events = events(await generate(world, "Add", method=STREAM))
     assert text(*stream_events[:-1]) == "Wait."

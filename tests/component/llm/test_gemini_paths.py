@@ -101,7 +101,7 @@ async def test_a_model_of_another_kind_answers_in_the_form_of_this_api(tmp_path:
     assert len(world.called) == 3
 
 
-async def test_callers_without_a_key_are_told_so_in_that_form(tmp_path: Path) -> None:
+async def test_callers_without_a_key_get_an_error_in_that_format(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, anonymous="deny") as world:
         for version in ("v1", "v1beta"):
             answer = await generate(world, "Hi", version=version)

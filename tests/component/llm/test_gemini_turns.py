@@ -80,7 +80,7 @@ async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole
         assert contents[4] == with_provider_ids(back)
 
 
-async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: Path) -> None:
+async def test_a_lost_mixed_turn_stays_as_the_caller_sent_it(tmp_path: Path) -> None:
     call = {"functionCall": {"id": "call_x", "name": "theirs", "args": {}}, "thoughtSignature": signature(1)}
     model = {"role": "model", "parts": [{"text": "Both."}, call]}
     async with gemini_world(tmp_path, ScriptedTurn("Done.")) as world:

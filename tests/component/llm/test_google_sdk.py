@@ -194,7 +194,7 @@ async def test_chunks_are_the_same_with_the_gateway_and_without(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, client: str) -> None:
+async def test_a_call_without_an_id_differs_only_in_the_missing_id(tmp_path: Path, client: str) -> None:
     ask = CLIENTS[client]
     scripted = turn(piece(sign_part(call(), "s1")), piece(call(), reason="STOP"))
     bare, ours = await with_and_without(
@@ -207,7 +207,9 @@ async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, cli
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("broken", ["cut", "breaks"])
-async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path, client: str, broken: str) -> None:
+async def test_a_cut_connection_is_an_error_after_the_text_that_was_sent(
+    tmp_path: Path, client: str, broken: str
+) -> None:
     ask = CLIENTS[client]
     scripted = ScriptedTurn("Half a sentence", cut=True, breaks=broken == "breaks")
     bare, ours = await with_and_without(tmp_path, [scripted], ask, provider=KIND)

@@ -52,13 +52,13 @@ async def answer_from(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[Provid
             await client.aclose()
 
 
-async def test_headers_that_no_client_can_read_do_not_go_on() -> None:
+async def test_headers_that_no_client_can_read_are_not_forwarded() -> None:
     headers = [(b"x-goog-a", "é€".encode()), (b"x-goog-b", b"fine"), (b"x-goog-c", b"a\tb"), (b"x-goog-d", b"\xff")]
     answer, _ = await answer_from(application_with(200, b"{}", *headers), GEMINI_EVENTS.answer_headers)
     assert answer.headers == {"x-goog-b": "fine"}
 
 
-async def test_a_key_in_a_header_or_a_refusal_does_not_go_on() -> None:
+async def test_a_key_in_a_header_or_a_refusal_is_not_forwarded() -> None:
     told = json.dumps({"error": {"code": 403, "message": f"no access for {KEY}"}}).encode()
     headers = [(b"x-goog-api-key", KEY.encode()), (b"x-request-id", f"for {KEY}".encode())]
     answer, body = await answer_from(application_with(403, told, *headers), GEMINI_EVENTS.answer_headers)

@@ -176,7 +176,7 @@ async def test_a_kept_result_is_read_again_in_its_session(tmp_path: Path) -> Non
         ('{"name": "demo__add', "arguments"),
     ],
 )
-async def test_a_call_that_execute_tool_cannot_make_is_told_to_the_model(
+async def test_a_call_that_execute_tool_cannot_make_is_reported_to_the_model(
     tmp_path: Path, arguments: Any, message: str
 ) -> None:
     wrong = ScriptedTurn("", [ScriptedCall("execute_tool", arguments)])
@@ -239,7 +239,7 @@ async def test_the_cheapest_way_depends_on_how_many_tools_there_are(tmp_path: Pa
         assert answer.headers["x-fairlead-tools"].endswith(";because=cheaper") is (way == "search")
 
 
-async def test_a_list_that_was_asked_for_is_cut_and_the_client_told_why(tmp_path: Path) -> None:
+async def test_a_requested_list_is_cut_and_the_client_gets_the_reason(tmp_path: Path) -> None:
     for stream in (False, True):
         async with llm_world(tmp_path, HELLO, windows={"scripted": 3_000}, tools=more_tools(60)) as world:
             answer = await world.chat("Hi", fairlead={"tools": "inject"}, stream=stream)

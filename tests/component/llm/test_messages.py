@@ -169,7 +169,7 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
         assert message["fairlead"]["stopped"] is True
 
 
-async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path) -> None:
+async def test_a_forced_choice_holds_only_for_the_first_round(tmp_path: Path) -> None:
     choice = {"type": "tool", "name": "demo__add", "disable_parallel_tool_use": True}
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as here:
         await here.messages("Add", tool_choice=choice)
@@ -185,7 +185,7 @@ async def test_manual_thinking_and_the_end_of_all_rounds_go_together(tmp_path: P
     assert [request["thinking"] for request in here.model.requests] == [THINKS, THINKS]
 
 
-async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+async def test_members_that_the_gateway_does_not_know_are_forwarded_unchanged(tmp_path: Path) -> None:
     odd = {"z": 1.0, "a": [1e30, 12345678901234567890123]}
     cached = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}, "x": odd}
     tool = {**CLIENT_TOOL, "defer_loading": True, "cache_control": {"type": "ephemeral"}, "x": odd}
@@ -257,7 +257,7 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     assert second.message == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
 
 
-async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
+async def test_a_failure_after_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=529)) as here:
         answer = await here.messages("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (529, "false")
@@ -284,7 +284,7 @@ async def test_errors_have_the_form_that_sdks_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/v1/messages", "/v1/messages/count_tokens"])
-async def test_callers_without_a_key_are_told_so_in_that_form(tmp_path: Path, path: str) -> None:
+async def test_callers_without_a_key_get_an_error_in_that_format(tmp_path: Path, path: str) -> None:
     async with world(tmp_path, anonymous="deny") as here:
         answer = await here.messages("Hi", path=path)
     assert (answer.status, answer.message["error"]["type"]) == (401, "authentication_error")

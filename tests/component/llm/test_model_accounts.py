@@ -27,7 +27,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, stream: bool) -> None:
+async def test_tokens_rounds_and_time_are_counted_by_model(tmp_path: Path, *, stream: bool) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add", stream=stream)
         series = await metric_values(world.gateway)
@@ -47,7 +47,7 @@ async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, strea
     assert series["fairlead_model_requests_in_flight"] == {(): 0}
 
 
-async def test_tools_are_told_what_their_definitions_and_results_cost(tmp_path: Path) -> None:
+async def test_tokens_of_definitions_and_results_are_counted_by_tool(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add")
         tokens = (await metric_values(world.gateway))["fairlead_model_tool_tokens_total"]
@@ -68,7 +68,7 @@ async def test_money_is_counted_for_models_that_have_a_price(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("turn", "outcome"), [(ScriptedTurn(status=503), "503"), (ScriptedTurn("x", cut=True), "bad_answer")]
 )
-async def test_requests_are_told_by_how_they_ended(tmp_path: Path, turn: ScriptedTurn, outcome: str) -> None:
+async def test_requests_are_counted_by_how_they_ended(tmp_path: Path, turn: ScriptedTurn, outcome: str) -> None:
     async with llm_world(tmp_path, turn) as world:
         await world.chat("Hi", stream=True)
         await world.chat("Hi", model="made-up")

@@ -86,7 +86,7 @@ async def test_where_the_provider_states_no_usage_the_gateway_counts(tmp_path: P
     assert sample.endswith(" 3.0"), "its events"
 
 
-async def test_a_client_that_leaves_pays_for_what_was_read(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_is_charged_for_what_was_read(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello", cut=True), HELLO, agent_tokens_per_day=20) as world:
         broken = chunks(await world.chat("word " * 100, stream=True))
         assert broken[-1]["error"]["code"] == "bad_answer"

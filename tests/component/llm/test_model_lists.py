@@ -65,7 +65,7 @@ async def test_googles_client_lists_the_models(tmp_path: Path) -> None:
     assert older["inputTokenLimit"] == 128000
 
 
-async def test_the_rest_apis_list_of_all_known_models_is_asked_for_by_name(tmp_path: Path) -> None:
+async def test_the_rest_apis_list_of_all_known_models_is_requested_by_name(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         models = (await get(world.gateway, "/v1/models?known=true")).message
         unknown = (await get(world.gateway, "/v1/models/never-heard-of?known=true")).message
@@ -79,7 +79,7 @@ async def _refusal(gateway: Gateway, target: str, **headers: str) -> Any:
     return answer.message
 
 
-async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(tmp_path: Path) -> None:
+async def test_errors_about_missing_resources_have_the_format_of_their_api(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
             refused = await _refusal(world.gateway, f"/v1/{path}")
@@ -89,7 +89,7 @@ async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(
 
 
 @pytest.mark.parametrize("path", ["files", "files/file_1", "messages/batches", "complete", "skills", "agents"])
-async def test_resources_of_anthropic_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
+async def test_errors_about_missing_resources_have_anthropics_format(tmp_path: Path, path: str) -> None:
     async with llm_world(tmp_path) as world:
         refused = await _refusal(world.gateway, f"/v1/{path}", **{"anthropic-version": "2023-06-01"})
     assert (refused["type"], refused["error"]["type"]) == ("error", "not_found_error")
@@ -110,7 +110,7 @@ async def test_resources_of_anthropic_that_are_not_offered_are_told_in_its_form(
         "/v1alpha/auth_tokens",
     ],
 )
-async def test_resources_of_gemini_that_are_not_offered_are_told_in_its_form(tmp_path: Path, path: str) -> None:
+async def test_errors_about_missing_resources_have_geminis_format(tmp_path: Path, path: str) -> None:
     async with llm_world(tmp_path) as world:
         refused = await _refusal(world.gateway, path, **{"x-goog-api-key": "any"})
     assert (refused["error"]["code"], refused["error"]["status"]) == (404, "NOT_FOUND")

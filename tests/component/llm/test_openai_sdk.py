@@ -191,7 +191,7 @@ async def test_the_client_does_not_wait_for_midnight_where_the_tokens_of_the_day
     assert log.read_text().count('"decision":"limited"') == 1, "it asked once"
 
 
-async def test_the_client_comes_again_when_a_breaker_says_so(tmp_path: Path) -> None:
+async def test_the_sdk_retries_when_a_breaker_allows_it(tmp_path: Path) -> None:
     down = ScriptedTurn(status=500)
     async with llm_world(tmp_path, *[down] * 5, ScriptedTurn("Hello")) as world:
         for _ in range(5):

@@ -49,7 +49,7 @@ async def test_a_stream_shows_a_pending_call_and_says_why(tmp_path: Path) -> Non
     assert stream_chunks[-2]["fairlead"]["pending"] == [{"id": calls[0]["id"], "name": "demo__add", "reason": NONE}]
 
 
-async def test_the_caller_runs_a_pending_call_and_goes_on(tmp_path: Path) -> None:
+async def test_the_caller_runs_a_pending_call_and_continues(tmp_path: Path) -> None:
     script = ScriptedTurn("", [ADD]), ScriptedTurn("It is 42.")
     async with llm_world(tmp_path, *script, policies=[policy(auto_run="None")]) as world:
         question = {"role": "user", "content": "Add"}

@@ -26,7 +26,7 @@ CAREFUL: dict[str, Any] = {"policies": [policy(auto_run="ReadOnly")]}
 SCRIPT = ScriptedTurn("Look.", [HELD]), ScriptedTurn("Done.")
 
 
-async def test_the_caller_of_chat_runs_the_pending_call_and_goes_on(tmp_path: Path) -> None:
+async def test_the_caller_of_chat_runs_the_pending_call_and_continues(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         question = {"role": "user", "content": "Try"}
         answer = (await world.chat(question, **SEARCH)).message

@@ -40,7 +40,7 @@ def call_of(items: Sequence[Mapping[str, Any]]) -> Any:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("call_in_full", [False, True])
-async def test_a_mixed_turn_that_is_referred_to_goes_out_once_and_in_order(
+async def test_a_referenced_mixed_turn_is_sent_once_and_in_order(
     tmp_path: Path, stream: bool, call_in_full: bool
 ) -> None:
     """Vercel's AI SDK refers to messages and thoughts, and sends calls of functions in full, without an id."""
@@ -69,7 +69,7 @@ async def test_a_mixed_turn_that_is_referred_to_goes_out_once_and_in_order(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_finished_turn_that_is_referred_to_has_its_hidden_calls_again(tmp_path: Path, stream: bool) -> None:
+async def test_a_referenced_finished_turn_has_its_hidden_calls_again(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn("42", thoughts=["So."]), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns) as world:
         output = (await final(world, [USER_MESSAGE], stream=stream))["output"]
@@ -94,7 +94,7 @@ async def test_a_reference_means_the_same_as_the_item(tmp_path: Path, provider: 
     assert with_provider_ids(sent[0]) == with_provider_ids(sent[1])
 
 
-async def test_a_response_of_one_family_is_referred_to_at_another(tmp_path: Path) -> None:
+async def test_a_response_of_one_family_is_referenced_at_another(tmp_path: Path) -> None:
     scripts = [[ScriptedTurn("", [ADD, ScriptedCall("theirs")], thoughts=["Hm."])], [ScriptedTurn("Here.")]]
     async with responses_world(tmp_path, *scripts) as world:
         output = (await final(world, [USER_MESSAGE], stream=False, tools=[theirs()]))["output"]
@@ -104,7 +104,7 @@ async def test_a_response_of_one_family_is_referred_to_at_another(tmp_path: Path
     assert outputs == ["42", "so"]
 
 
-async def test_a_response_that_continues_another_may_be_referred_to(tmp_path: Path) -> None:
+async def test_a_response_that_continues_another_may_be_referenced(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *[ScriptedTurn("Hi", thoughts=["Hm."])] * 4) as world:
         first = await final(world, [USER_MESSAGE], stream=False, store=False)
         second = await final(world, [MORE], stream=False, store=False, previous_response_id=first["id"])
@@ -134,7 +134,7 @@ async def test_a_turn_whose_response_is_deleted_goes_out_once(tmp_path: Path) ->
     assert [item["output"] for item in sent if "output" in item] == ["42", "so"]
 
 
-async def test_items_of_many_responses_are_referred_to(tmp_path: Path) -> None:
+async def test_items_of_many_responses_can_be_referenced(tmp_path: Path) -> None:
     turns = [ScriptedTurn(f"Answer {number}.") for number in range(40)]
     async with llm_world(tmp_path, *turns, ScriptedTurn("Done."), provider={"responses": False}) as world:
         outputs = [(await final(world, [USER_MESSAGE], stream=False))["output"] for _ in turns]
@@ -143,14 +143,14 @@ async def test_items_of_many_responses_are_referred_to(tmp_path: Path) -> None:
     assert all(turn.text in sent for turn in turns)
 
 
-async def test_an_item_that_is_referred_to_twice_goes_out_once(tmp_path: Path) -> None:
+async def test_an_item_that_is_referenced_twice_is_sent_once(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi"), ScriptedTurn("Yes.")) as world:
         output = (await final(world, [USER_MESSAGE], stream=False))["output"]
         await final(world, [USER_MESSAGE, *references(output), *references(output), MORE], stream=False)
     assert kinds(world.model.requests[1]["input"]) == ["message", "message", "message"]
 
 
-async def test_an_approval_is_referred_to(tmp_path: Path) -> None:
+async def test_an_approval_can_be_referenced(tmp_path: Path) -> None:
     tool_with_approval = {
         "type": "mcp",
         "server_label": "sums",
@@ -180,7 +180,7 @@ async def test_a_reference_to_nothing_is_refused_by_its_id(tmp_path: Path, provi
     assert not world.model.requests
 
 
-async def test_a_reference_to_nothing_goes_out_to_a_provider_of_responses(tmp_path: Path) -> None:
+async def test_a_reference_to_nothing_is_sent_to_a_provider_of_responses(tmp_path: Path) -> None:
     unknown = {"type": "item_reference", "id": "msg_unknown"}
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         answer = await respond(world, [USER_MESSAGE, unknown])
@@ -188,7 +188,7 @@ async def test_a_reference_to_nothing_goes_out_to_a_provider_of_responses(tmp_pa
     assert world.model.requests[0]["input"] == [USER_MESSAGE, unknown]
 
 
-async def test_an_item_of_another_principal_is_not_referred_to(tmp_path: Path) -> None:
+async def test_an_item_of_another_principal_cannot_be_referenced(tmp_path: Path) -> None:
     trust = Trust((Names("one", "other"),))
     async with llm_world(tmp_path, *[ScriptedTurn("Hi")] * 2, provider={"responses": False}, trust=trust) as world:
         created = (await respond(world, [USER_MESSAGE], headers={"authorization": "Bearer one"})).message
@@ -200,7 +200,7 @@ async def test_an_item_of_another_principal_is_not_referred_to(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("provider", [{"responses": False}, ANTHROPIC], ids=str)
-async def test_an_item_of_a_deleted_response_is_not_referred_to(tmp_path: Path, provider: dict[str, Any]) -> None:
+async def test_an_item_of_a_deleted_response_cannot_be_referenced(tmp_path: Path, provider: dict[str, Any]) -> None:
     async with llm_world(tmp_path, *[ScriptedTurn("Hi")] * 2, provider=provider) as world:
         created = (await respond(world, [USER_MESSAGE])).message
         back = [USER_MESSAGE, *references(created["output"]), MORE]
@@ -251,7 +251,7 @@ async def test_references_pass_to_the_provider_where_nothing_is_stored(tmp_path:
     assert world.model.requests[1]["input"][1] == {"type": "item_reference", "id": "msg_scripted_0001"}
 
 
-async def test_events_of_a_stream_have_the_ids_that_are_referred_to(tmp_path: Path) -> None:
+async def test_events_of_a_stream_have_the_ids_that_requests_reference(tmp_path: Path) -> None:
     turns = [ScriptedTurn("Look.", [ADD], thoughts=["Hm."]), ScriptedTurn("42", [ScriptedCall("theirs")])]
     async with responses_world(tmp_path, *turns) as world:
         streamed = events(await respond(world, [USER_MESSAGE], stream=True, tools=[theirs()]))

@@ -102,7 +102,7 @@ async def test_a_stream_with_an_unknown_key_is_the_sdks_error_of_keys(tmp_path: 
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-async def test_a_key_that_the_provider_refuses_is_told_without_its_words(tmp_path: Path, sdk: str) -> None:
+async def test_an_error_about_a_key_that_the_provider_refuses_has_not_its_text(tmp_path: Path, sdk: str) -> None:
     client = SDKS[sdk]
     async with llm_world(tmp_path, REFUSED, provider=client.provider) as world:
         with pytest.raises(client.error, match="refused the API key") as refused:

@@ -88,7 +88,9 @@ async def test_a_file_without_providers_may_get_some(tmp_path: Path) -> None:
         assert await running.says("m") == "here"
 
 
-async def test_a_broken_file_changes_nothing_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broken_file_changes_nothing_and_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     turns = [ScriptedTurn("as before"), ScriptedTurn("mended")]
     async with serve_asgi(ScriptedModel(*turns)) as port, world(tmp_path, configuration_text({"m": port})) as running:
         running.write({"m": port}, routes={"r": {"models": ["nobody's"]}})
@@ -150,7 +152,7 @@ class _Gated:
         await self._app(scope, receive, send)
 
 
-async def test_a_request_at_work_goes_on_with_its_old_provider(tmp_path: Path) -> None:
+async def test_a_request_in_progress_continues_with_its_old_provider(tmp_path: Path) -> None:
     model = ScriptedModel(ScriptedTurn("", [ADD]), ScriptedTurn("still the old"))
     gated = _Gated(model)
     async with serve_asgi(gated) as old, world(tmp_path, configuration_text({"m": old})) as running:

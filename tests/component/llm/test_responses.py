@@ -105,7 +105,7 @@ async def test_previous_response_id_continues_a_mixed_turn(tmp_path: Path, store
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store: bool) -> None:
+async def test_a_conversation_continues_from_the_last_round(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
         response = await final(world, "Add", stream=True, store=store)
         last = await final(world, "Sure?", stream=True, store=store, previous_response_id=response["id"])
@@ -127,7 +127,7 @@ async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store:
             assert "previous_response_id" not in request
 
 
-async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tmp_path: Path) -> None:
+async def test_thoughts_that_led_to_hidden_calls_stand_before_them_again(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
         response = await final(world, "Add", stream=False, store=False)
         back = [{"role": "user", "content": "Add"}, *response["output"], {"role": "user", "content": "Sure?"}]
@@ -154,7 +154,7 @@ async def test_an_unknown_previous_response_id_is_refused(tmp_path: Path) -> Non
     assert not world.model.requests
 
 
-async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
+async def test_members_items_and_tools_that_the_gateway_does_not_know_are_forwarded_unchanged(tmp_path: Path) -> None:
     odd: dict[str, Any] = {
         "include": ["reasoning.encrypted_content"],
         "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
@@ -213,7 +213,7 @@ async def test_the_client_runs_calls_of_namespaced_tools_and_of_its_local_shell(
         ("auto", "auto"),
     ],
 )
-async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path, choice: Any, later: Any) -> None:
+async def test_a_forced_choice_holds_only_for_the_first_round(tmp_path: Path, choice: Any, later: Any) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         response = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
     assert [request["tool_choice"] for request in world.model.requests] == [choice, later]
@@ -255,7 +255,7 @@ async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_
     assert [item["output"] for item in third["input"]] == ["42", "1"]
 
 
-async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for_by_its_id(tmp_path: Path) -> None:
+async def test_a_background_response_is_forwarded_without_tools_and_retrieved_by_its_id(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Later.")) as world:
         response = await final(world, "Hi", stream=False, background=True)
         assert "tools" not in world.model.requests[0]
@@ -263,7 +263,9 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
         retrieved = await get(world.gateway, f"/v1/responses/{response['id']}")
         refused = await respond(world, "Hi", background=True, stream=True)
     assert retrieved.message["id"] == response["id"]
-    assert world.model.about_kept == [("GET", "/v1/responses/resp_scripted_0001")]  # requests for stored responses
+    assert world.model.stored_response_requests == [
+        ("GET", "/v1/responses/resp_scripted_0001")
+    ]  # requests for stored responses
     assert (refused.status, refused.message["error"]["param"]) == (400, "stream")
 
 
@@ -297,7 +299,7 @@ async def test_a_broken_stream_is_an_error_that_clients_raise(tmp_path: Path, tu
     assert not any(event["type"] in ("response.completed", "response.failed") for event in stream_events)
 
 
-async def test_a_refusal_after_a_tool_has_run_is_not_to_be_repeated(tmp_path: Path) -> None:
+async def test_a_refusal_after_a_tool_has_run_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=500)) as world:
         answer = await respond(world, "Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")

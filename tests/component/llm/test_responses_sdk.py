@@ -216,7 +216,7 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
     assert response == same
 
 
-async def test_an_id_of_an_item_that_comes_in_two_rounds_is_told_apart(tmp_path: Path) -> None:
+async def test_equal_item_ids_of_two_rounds_are_distinguished(tmp_path: Path) -> None:
     again = {
         "type": "message",
         "id": "msg_0",

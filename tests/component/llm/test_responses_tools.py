@@ -87,7 +87,7 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
     assert stream_events[11]["item"]["output"] is None
 
 
-async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> None:
+async def test_a_failed_call_returns_its_error(tmp_path: Path) -> None:
     failed = ScriptedTurn("", [ScriptedCall("demo__fail")])
     async with responses_world(tmp_path, failed, ScriptedTurn("No."), ScriptedTurn("Yes.")) as world:
         response = await final(world, "Try", stream=False, store=False, tools=[server_tool()])
@@ -107,7 +107,7 @@ async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> 
         (server_tool(allowed_tools={"read_only": True}), ["demo__add"]),
     ],
 )
-async def test_only_tools_of_the_server_that_is_named_are_given(
+async def test_only_tools_of_the_named_server_are_offered(
     tmp_path: Path, tool: dict[str, Any], names: list[str]
 ) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
@@ -116,7 +116,7 @@ async def test_only_tools_of_the_server_that_is_named_are_given(
     assert response["tools"] == ([tool] if names else [])
 
 
-async def test_a_server_of_ours_can_be_forced(tmp_path: Path) -> None:
+async def test_a_server_of_the_gateway_can_be_forced(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         choice = {"type": "mcp", "server_label": "sums", "name": "add"}
         await final(world, "Add", stream=False, tools=[server_tool(), theirs()], tool_choice=choice)

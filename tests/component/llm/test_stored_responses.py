@@ -40,7 +40,7 @@ async def test_an_answer_is_read_again_as_the_client_got_it(tmp_path: Path, stor
     assert again.status == 404
     assert more.status == 400
     deleted = [f"/v1/responses/resp_scripted_{number:04}" for number in (1, 2)] if store else []
-    assert world.model.about_kept == [("DELETE", path) for path in deleted]
+    assert world.model.stored_response_requests == [("DELETE", path) for path in deleted]
 
 
 async def test_an_answer_that_only_passed_is_read_from_the_provider(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_an_answer_is_nobody_elses(tmp_path: Path) -> None:
     assert gone_on.message["error"]["code"] == "previous_response_not_found"
 
 
-async def test_an_answer_that_a_provider_keeps_is_not_gone_on_from_at_another(tmp_path: Path) -> None:
+async def test_an_answer_that_a_provider_stores_cannot_be_continued_at_another(tmp_path: Path) -> None:
     async with responses_world(tmp_path, [ScriptedTurn("Hi")] * 2, [ScriptedTurn("Here.")] * 2) as world:
         there = (await respond(world, "Hi")).message["id"]
         refused = await respond(world, "And?", model="scripted-1", previous_response_id=there)
@@ -114,7 +114,7 @@ async def test_operations_that_a_stored_response_does_not_have_are_refused_with_
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
     assert absent.status == 404
     assert absent.message["error"]["message"].startswith("POST /v1/responses/expand is not served")
-    assert not world.model.about_kept
+    assert not world.model.stored_response_requests
 
 
 _PROVIDERS: list[dict[str, Any]] = [{"responses": True}, {"responses": False}, ANTHROPIC]
@@ -122,7 +122,7 @@ _PROVIDERS: list[dict[str, Any]] = [{"responses": True}, {"responses": False}, A
 
 @pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
 @pytest.mark.parametrize("mixed", [False, True])
-async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: dict[str, Any], mixed: bool) -> None:
+async def test_a_referenced_call_is_answered(tmp_path: Path, provider: dict[str, Any], mixed: bool) -> None:
     turns = [ScriptedTurn("", [ScriptedCall("theirs"), *([ADD] if mixed else [])]), ScriptedTurn("Done.")]
     given = {"role": "user", "content": "Do"}
     async with llm_world(tmp_path, *turns, provider=provider) as world:
@@ -134,7 +134,9 @@ async def test_a_call_that_is_referred_to_is_answered(tmp_path: Path, provider: 
 
 
 @pytest.mark.parametrize("provider", _PROVIDERS, ids=str)
-async def test_an_answer_behind_a_call_of_ours_is_referred_to(tmp_path: Path, provider: dict[str, Any]) -> None:
+async def test_an_answer_after_a_call_of_the_gateway_can_be_referenced(
+    tmp_path: Path, provider: dict[str, Any]
+) -> None:
     thoughts = ["Hm."] if "kind" in provider or provider["responses"] else []
     turns = [ScriptedTurn("", [ADD], thoughts=thoughts), ScriptedTurn("42", thoughts=thoughts), ScriptedTurn("Yes.")]
     given = {"role": "user", "content": "Add"}
@@ -145,7 +147,7 @@ async def test_an_answer_behind_a_call_of_ours_is_referred_to(tmp_path: Path, pr
     assert answer.status == 200, answer.body
 
 
-async def test_another_replica_goes_on_from_an_answer(tmp_path: Path) -> None:
+async def test_another_replica_continues_from_an_answer(tmp_path: Path) -> None:
     own = theirs()
     mixed = ScriptedTurn("", [ADD, ScriptedCall("theirs", {})])
     folders = [tmp_path / name for name in ("one", "other")]
@@ -169,17 +171,17 @@ async def test_a_key_that_the_provider_takes_from_nobody_is_not_sent(tmp_path: P
         path = f"{PATH}/{(await respond(world, 'Hi', **PLAIN)).message['id']}"
         refused = await get(world.gateway, path, **{"x-fairlead-provider-key": "sk-own"})
     assert (refused.status, refused.message["error"]["code"]) == (403, "provider_key")
-    assert not world.model.about_kept
+    assert not world.model.stored_response_requests
 
 
-async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_path: Path) -> None:
+async def test_a_provider_that_needs_the_callers_key_gets_no_request_without_it(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi"), provider={"callerKey": "Require"}) as world:
         headers = {"x-fairlead-provider-key": "sk-own"}
         path = f"{PATH}/{(await respond(world, 'Hi', headers=headers, **PLAIN)).message['id']}"
         refused = await get(world.gateway, path)
         retrieved = await get(world.gateway, path, **headers)
     assert (refused.status, retrieved.status) == (401, 200)
-    assert len(world.model.about_kept) == 1
+    assert len(world.model.stored_response_requests) == 1
 
 
 async def test_an_outage_of_the_store_is_not_an_absent_response(tmp_path: Path) -> None:

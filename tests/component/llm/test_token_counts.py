@@ -23,7 +23,7 @@ async def test_the_provider_counts_with_the_injected_tools(tmp_path: Path) -> No
     assert without.message["input_tokens"] < answer.message["input_tokens"]
 
 
-async def test_a_provider_of_another_kind_is_not_asked(tmp_path: Path) -> None:
+async def test_a_provider_of_another_kind_gets_no_request(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         short = await world.messages("Hi", path=PATH)
         long = await world.messages("Hi " * 1000, path=PATH, system="Be brief. " * 1000)

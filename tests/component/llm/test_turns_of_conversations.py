@@ -66,7 +66,7 @@ async def test_a_history_that_somebody_made_up_finds_no_kept_turn(tmp_path: Path
 
 
 @pytest.mark.parametrize("ident", ["call_1", KIMI, "Ab3dEf9hJ"])
-async def test_the_provider_gets_the_ids_that_it_gave(tmp_path: Path, ident: str) -> None:
+async def test_the_provider_gets_its_own_ids(tmp_path: Path, ident: str) -> None:
     async with llm_world(tmp_path, mixed_turn(1, ident), ScriptedTurn("Done.")) as world:
         shown = shown_id(await world.chat("Hello", tools=[theirs()]), stream=False)
         sent = await come_back(world, shown)

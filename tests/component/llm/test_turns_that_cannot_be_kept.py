@@ -141,7 +141,7 @@ async def test_a_request_is_refused_while_the_results_of_its_turn_cannot_be_look
 
 
 @streams
-async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path: Path, stream: bool) -> None:
+async def test_a_lost_result_is_reported_and_its_call_not_run_again(tmp_path: Path, stream: bool) -> None:
     (folder := tmp_path / "gateway").mkdir()
     async with redis_server(tmp_path) as redis, from_url(redis.url) as admin:
 
@@ -168,7 +168,7 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
 @streams
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("by_id", [True, False])
-async def test_a_call_that_waits_for_approval_beside_another_runs_one_time(
+async def test_a_call_that_waits_for_approval_beside_another_runs_once(
     tmp_path: Path, stored: bool, by_id: bool, stream: bool
 ) -> None:
     again = [] if stored else [ScriptedTurn("", [ADD])]

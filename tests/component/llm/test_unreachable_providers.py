@@ -65,7 +65,7 @@ async def listening(tls: ssl.SSLContext | None) -> AsyncIterator[int]:
 
 
 @CLIENTS
-async def test_an_untrusted_certificate_is_told_as_such(tmp_path: Path, failing: Failing, peer: str) -> None:
+async def test_an_untrusted_certificate_is_reported_as_such(tmp_path: Path, failing: Failing, peer: str) -> None:
     async with listening(Authority().server_context(tmp_path)) as port:
         message = await failing(f"https://127.0.0.1:{port}/v1")
     assert message.startswith(f"TLS with {peer} failed ({UNTRUSTED})")
@@ -74,7 +74,7 @@ async def test_an_untrusted_certificate_is_told_as_such(tmp_path: Path, failing:
 
 
 @CLIENTS
-async def test_an_unknown_host_is_told_by_the_words_of_the_resolver(failing: Failing, peer: str) -> None:
+async def test_an_unknown_host_is_reported_in_the_words_of_the_resolver(failing: Failing, peer: str) -> None:
     message = await failing("https://nowhere.invalid/v1")
     assert message.startswith(f"the host name of {peer} cannot be resolved (")
     assert "nowhere" not in message
@@ -83,19 +83,19 @@ async def test_an_unknown_host_is_told_by_the_words_of_the_resolver(failing: Fai
 
 
 @CLIENTS
-async def test_plain_http_behind_https_is_told_as_such(failing: Failing, peer: str) -> None:
+async def test_plain_http_behind_https_is_reported_as_such(failing: Failing, peer: str) -> None:
     async with listening(None) as port:
         message = await failing(f"https://127.0.0.1:{port}/v1")
     assert message == f"{peer} does not speak TLS: use http:// instead of https://"
 
 
 @CLIENTS
-async def test_a_refused_connection_is_told_as_such(failing: Failing, peer: str) -> None:
+async def test_a_refused_connection_is_reported_as_such(failing: Failing, peer: str) -> None:
     message = await failing(f"http://127.0.0.1:{free_port()}/v1")
     assert message.startswith(f"{peer} refused the connection")
 
 
-async def test_the_log_has_the_address_that_clients_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_has_the_address_that_clients_do_not_get(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     message = await post(f"http://127.0.0.1:{port}/v1")
     assert caplog.messages == [f"A request to the provider at 127.0.0.1:{port} failed: {message}"]

@@ -68,7 +68,7 @@ async def test_a_connection_that_is_closed_before_tls_is_set_up_is_told_as_such(
     )
 
 
-async def test_a_refused_connection_is_told_as_such() -> None:
+async def test_a_refused_connection_is_reported_as_such() -> None:
     port = free_port()
     failure = await connect(port, None)
     assert (str(failure), failure.reason) == (f"127.0.0.1:{port} refused the connection", "ConnectionRefused")

@@ -98,7 +98,7 @@ async def test_events_come_in_the_order_of_the_wire(tmp_path: Path) -> None:
         assert world.session.state.conversation.last == client.of_type("conversation.item.done")[-1]["item"]["id"]
 
 
-async def test_a_client_that_ends_its_turns_itself_is_heard_before_it_is_answered(tmp_path: Path) -> None:
+async def test_turns_that_a_client_ends_itself_are_transcribed_before_they_are_answered(tmp_path: Path) -> None:
     async with (
         cascade_world(tmp_path, SpokenReply("Fine."), heard=["how are you"]) as world,
         world.client() as client,
@@ -222,7 +222,7 @@ async def test_a_server_that_fails_is_a_response_that_failed(
         assert again["response"]["status"] == "completed", "the session goes on"
 
 
-async def test_keys_go_to_the_servers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_go_only_to_the_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VOICE_KEY", "secret-key")
     own = {"model": "any", "keyEnv": "VOICE_KEY"}
     async with (
@@ -235,7 +235,7 @@ async def test_keys_go_to_the_servers_alone(tmp_path: Path, monkeypatch: pytest.
         assert "secret-key" not in "\n".join(client.frames)
 
 
-async def test_a_key_that_is_not_set_is_told_by_its_variable_alone(tmp_path: Path) -> None:
+async def test_an_error_about_a_missing_key_names_only_its_variable(tmp_path: Path) -> None:
     own = {"model": "any", "keyEnv": "NO_SUCH_VOICE_KEY"}
     async with cascade_world(tmp_path, heard=["hi"], backend=own) as world, world.client() as client:
         await speak(client)

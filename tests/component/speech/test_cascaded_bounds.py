@@ -35,10 +35,10 @@ async def test_a_turn_that_is_ended_for_room_leaves_none_for_what_comes_next(
             errors = await client.until("error", number * 2 - 1)
             assert errors[-1]["error"]["code"] == "input_audio_buffer_full"
         buffer = world.session._buffer
-        assert 0 < buffer.waiting + len(buffer) <= MAX_BYTES
+        assert 0 < buffer.transcribing_bytes + len(buffer) <= MAX_BYTES
 
 
-async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path) -> None:
+async def test_the_number_of_turns_that_wait_for_transcripts_is_bounded(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[STT].append(ScriptedFault(hangs=True))
         await client.update(audio={"input": {"turn_detection": None}})
@@ -57,7 +57,7 @@ async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path)
         assert len(world.backends.transcription_requests) == 1
 
 
-async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
+async def test_a_turn_that_ends_while_another_is_transcribed_is_answered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["tell me", "and quickly"]
@@ -141,7 +141,7 @@ async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path) -
         assert done["response"]["status_details"]["error"]["code"] == "response_timeout"
 
 
-async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Path) -> None:
+async def test_a_session_ends_at_the_time_that_was_announced_to_its_client(tmp_path: Path) -> None:
     bounds = SpeechBounds(session_seconds=0.0)
     async with cascade_world(tmp_path, bounds=bounds) as world, world.client(ready=False) as client:
         code, reason = await client.end()

@@ -52,7 +52,7 @@ async def test_a_call_is_run_and_its_result_is_spoken(tmp_path: Path, engine: En
         assert "call_add" not in talk.frames()
 
 
-async def test_the_clients_tools_come_first_and_hide_ours_of_their_name(tmp_path: Path, engine: Engine) -> None:
+async def test_the_clients_tools_come_first_and_hide_the_gateways_of_their_name(tmp_path: Path, engine: Engine) -> None:
     own = SpokenCall("demo__add", {}, "call_own")
     async with engine.talk(
         tmp_path, SpokenReply("", (own,)), SpokenReply("Done."), own_tools=["theirs", "demo__add"]
@@ -66,7 +66,7 @@ async def test_the_clients_tools_come_first_and_hide_ours_of_their_name(tmp_path
         assert (world.called, talk.results) == ([], {})
 
 
-async def test_the_clients_own_call_reaches_it_beside_ours(tmp_path: Path, engine: Engine) -> None:
+async def test_the_clients_own_call_reaches_it_beside_the_gateways(tmp_path: Path, engine: Engine) -> None:
     both = SpokenReply("", (ADD, SpokenCall("theirs", {}, "call_theirs")))
     async with engine.talk(tmp_path, both, SpokenReply("Done."), own_tools=["theirs"]) as (world, talk):
         await talk.ask()
@@ -78,7 +78,7 @@ async def test_the_clients_own_call_reaches_it_beside_ours(tmp_path: Path, engin
         assert len(world.called) == 1
 
 
-async def test_parallel_calls_are_all_answered_before_the_model_goes_on(tmp_path: Path, engine: Engine) -> None:
+async def test_parallel_calls_are_all_answered_before_the_model_continues(tmp_path: Path, engine: Engine) -> None:
     calls = tuple(SpokenCall("demo__add", {"a": number, "b": 1}, f"call_{number}") for number in range(3))
     async with engine.talk(tmp_path, SpokenReply("", calls), SpokenReply("All.")) as (_, talk):
         await talk.ask()

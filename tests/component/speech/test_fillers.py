@@ -28,7 +28,7 @@ def transcripts(client: RealtimeClient) -> list[str]:
     return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
 
 
-async def test_a_phrase_is_heard_while_a_tool_runs_and_the_answer_follows(tmp_path: Path) -> None:
+async def test_a_phrase_is_spoken_while_a_tool_runs_and_the_answer_follows(tmp_path: Path) -> None:
     release = asyncio.Event()
 
     async def wait(_: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ async def test_a_phrase_is_heard_while_a_tool_runs_and_the_answer_follows(tmp_pa
         assert world.metrics.fillers["cascaded"] == 1
 
 
-async def test_a_filler_is_said_in_a_slow_tier_before_the_model_has_answered(tmp_path: Path) -> None:
+async def test_a_filler_is_spoken_in_a_slow_tier_before_the_model_has_answered(tmp_path: Path) -> None:
     async with (
         cascade_world(tmp_path, heard=["when"], engine={"filler": {}}, tiers=[FAST, DEEP]) as world,
         world.client(IN_DEEP) as client,
@@ -68,7 +68,7 @@ async def test_a_filler_is_said_in_a_slow_tier_before_the_model_has_answered(tmp
 @pytest.mark.parametrize(
     ("filler", "query"), [(None, IN_DEEP), ({"fromTier": "none"}, IN_DEEP), ({}, "model=assistant")]
 )
-async def test_a_filler_is_not_said_where_it_is_off_or_the_answer_is_quick(
+async def test_a_filler_is_not_spoken_if_it_is_off_or_the_answer_is_quick(
     tmp_path: Path, filler: Mapping[str, Any] | None, query: str
 ) -> None:
     engine = {} if filler is None else {"filler": filler}
@@ -98,7 +98,7 @@ async def test_phrases_take_turns_in_the_language_of_the_session_and_are_made_on
         assert world.backends.transcription_requests[0][1]["language"] == "de"
 
 
-async def test_white_space_in_front_of_a_call_says_nothing(tmp_path: Path) -> None:
+async def test_white_space_before_a_call_is_not_spoken(tmp_path: Path) -> None:
     async def wait(_: Any) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "now"}]}
 

@@ -245,7 +245,7 @@ async def test_a_providers_event_that_cannot_be_read_ends_the_session(tmp_path: 
         await eventually(lambda: world.metrics.sessions["openai-realtime", "unreadable"] == 1)
 
 
-async def test_half_a_character_of_a_provider_is_replaced_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_half_a_character_of_a_provider_is_replaced_and_the_session_continues(tmp_path: Path) -> None:
     event = {"type": "response.output_text.delta", "event_id": "e", "delta": "Well \ud83c"}
     async with speech_world(tmp_path) as world, world.client() as client:
         await world.session._socket.send_str(json.dumps(event))

@@ -50,7 +50,7 @@ async def test_a_spoken_call_is_run_and_its_result_is_spoken(tmp_path: Path, mod
         assert behaviors == ({None} if model == BLOCKS else {"BLOCKING"})
 
 
-async def test_the_clients_tools_and_ours_make_one_setup(tmp_path: Path) -> None:
+async def test_the_clients_and_the_gateways_tools_make_one_setup(tmp_path: Path) -> None:
     setup = {"tools": [own_function(), {"googleSearch": {}}], "systemInstruction": {"parts": [{"text": "Be brief."}]}}
     async with live_world(tmp_path) as world, world.client(setup=setup):
         assert world.session.tool_names == ["theirs", "demo__add", "demo__fail"]
@@ -76,7 +76,7 @@ async def test_messages_in_snake_case_are_understood(tmp_path: Path) -> None:
         assert world.called == []
 
 
-async def test_a_client_replaces_its_own_tools_alone(tmp_path: Path) -> None:
+async def test_a_client_replaces_only_its_own_tools(tmp_path: Path) -> None:
     async with live_world(tmp_path) as world, world.client(setup={"tools": [own_function()]}) as client:
         await client.send(contextUpdate={"tools": {"tools": [own_function("other")]}})
         await eventually(lambda: world.session.tool_names == ["other", "demo__add", "demo__fail"])
@@ -98,7 +98,7 @@ async def test_audio_passes_byte_for_byte_and_in_the_kind_of_its_message(tmp_pat
         assert all(message.startswith(b'{"serverContent":{"modelTurn":{"parts":[{"inlineData"') for message in audio)
 
 
-async def test_handles_come_to_the_client_that_asks_for_them(tmp_path: Path) -> None:
+async def test_handles_are_sent_to_the_client_that_requests_them(tmp_path: Path) -> None:
     async with live_world(tmp_path, SpokenReply("Hello")) as world:
         async with world.client() as client:
             await client.speak()
@@ -129,7 +129,7 @@ async def test_a_live_session_that_cannot_be_opened_is_closed_with_the_reason(tm
         await eventually(lambda: not world.metrics.active["gemini-live"])
 
 
-async def test_the_caller_shows_its_key_as_the_sdks_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_caller_sends_its_key_as_the_sdks_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVE_KEY", "key-of-provider")
     trust = Trust((Vouching(anybody("ada")),))
     async with live_world(tmp_path, key="key-of-provider", provider={"keyEnv": "LIVE_KEY"}, trust=trust) as world:
@@ -180,7 +180,7 @@ async def test_a_gateway_that_stops_says_so_in_the_providers_way(tmp_path: Path)
         assert (await client.end())[0] == 1001
 
 
-async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path) -> None:
+async def test_a_handle_belongs_to_the_principal_that_it_was_issued_to(tmp_path: Path) -> None:
     trust = Trust((Vouching(anybody("ada"), anybody("eve")),))
     async with live_world(tmp_path, SpokenReply("Hello"), trust=trust) as world:
         async with world.client("key=ada", setup={"sessionResumption": {}}) as client:
@@ -197,7 +197,7 @@ async def test_a_handle_is_of_the_principal_that_it_was_issued_to(tmp_path: Path
             assert world.session.setup["sessionResumption"]["handle"] in world.provider.handles
 
 
-async def test_an_anonymous_client_goes_on_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
+async def test_an_anonymous_client_resumes_with_no_handle_that_it_did_not_get(tmp_path: Path) -> None:
     """A provider's own handle may be guessed, or read in its logs."""
     async with live_world(tmp_path, SpokenReply("Hello")) as world:
         async with world.client(setup={"sessionResumption": {}}) as client:

@@ -28,7 +28,7 @@ SLOW = DeclaredLatency(estimated_duration_ms=3000)
         ("Silent", "SILENT", "Let me see what there is. "),
     ],
 )
-async def test_a_model_goes_on_during_a_call_and_says_its_result_as_set(
+async def test_a_model_continues_during_a_call_and_speaks_its_result_as_configured(
     tmp_path: Path, setting: str | None, scheduling: str, transcript: str
 ) -> None:
     release = asyncio.Event()

@@ -138,7 +138,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
     call = SpokenCall("demo__lookup", {}, "call_1")
     replies = SpokenReply("", (call,)), SpokenReply("Well.")
     async with live_world(tmp_path, *replies, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world:
-        world.provider.hands_out = False
+        world.provider.issues_handles = False
         async with world.client("x-fairlead-tier=deep") as client:
             await client.send(fairleadSessionUpdate={"tier": "fast"})
             (told,) = await client.until("fairleadTier")
@@ -148,7 +148,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
             await client.ask("The legend, please")
             await client.turns(1)
             assert "Unknown tool" in world.session.results()[0]["response"]["error"], "and may call none of them"
-            world.provider.hands_out = True
+            world.provider.issues_handles = True
             await client.ask("And now?")
             await client.turns(2)
             await eventually(lambda: world.session.tool_names == QUICK)
@@ -172,7 +172,7 @@ async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tm
         assert sum(map(len, world.session.received_audio)) == 4 * 64_000
 
 
-async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) -> None:
+async def test_a_connection_that_goes_away_is_replaced_without_the_clients_notice(tmp_path: Path) -> None:
     async with live_world(tmp_path, HELLO, HELLO, model=NEW) as world, world.client() as client:
         await greet(world, client)
         await world.session.go_away(50)
@@ -183,7 +183,7 @@ async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) ->
         assert not client.of_type("goAway")
 
 
-async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_away(tmp_path: Path) -> None:
+async def test_a_client_that_resumes_by_itself_gets_go_away(tmp_path: Path) -> None:
     key = "one for all replicas"
     async with (
         live_world(tmp_path, HELLO, session_key=key) as world,
@@ -201,9 +201,9 @@ async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_aw
         assert await client.end() == (1007, "unknown session handle"), "it is the provider that knows handles"
 
 
-async def test_a_client_hears_of_the_end_where_nothing_can_be_done(tmp_path: Path) -> None:
+async def test_a_client_gets_go_away_where_the_connection_cannot_be_replaced(tmp_path: Path) -> None:
     async with live_world(tmp_path) as world:
-        world.provider.hands_out = False
+        world.provider.issues_handles = False
         async with world.client() as client:
             await world.session.go_away(3)
             assert await client.until("goAway") == [{"timeLeft": "3s"}]

@@ -34,7 +34,7 @@ async def test_a_spoken_call_is_run_and_its_result_is_spoken(tmp_path: Path) -> 
         assert not [message for message in client.frames if "call_add" in message or "function_call" in message]
 
 
-async def test_the_client_sees_its_own_tools_alone(tmp_path: Path) -> None:
+async def test_the_client_gets_only_its_own_tools(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         await client.update(tools=[own_tool()], instructions="Be brief.")
         (updated,) = await client.until("session.updated")
@@ -47,7 +47,7 @@ async def test_the_client_sees_its_own_tools_alone(tmp_path: Path) -> None:
         assert world.session.tool_names == ["demo__add", "demo__fail"], "clearing its own clears no others"
 
 
-async def test_a_tool_of_the_client_hides_ours_of_that_name(tmp_path: Path) -> None:
+async def test_a_tool_of_the_client_hides_the_gateways_of_that_name(tmp_path: Path) -> None:
     call = SpokenCall("demo__add", {"a": 1}, "call_own")
     async with speech_world(tmp_path, SpokenReply("", (call,))) as world, world.client() as client:
         await client.update(tools=[own_tool("demo__add")])
@@ -59,7 +59,7 @@ async def test_a_tool_of_the_client_hides_ours_of_that_name(tmp_path: Path) -> N
         assert world.called == []
 
 
-async def test_the_clients_own_call_reaches_it_beside_ours(tmp_path: Path) -> None:
+async def test_the_clients_own_call_reaches_it_beside_the_gateways(tmp_path: Path) -> None:
     both = SpokenReply("", (ADD, SpokenCall("theirs", {}, "call_theirs")))
     async with speech_world(tmp_path, both, SpokenReply("Done.")) as world, world.client() as client:
         await client.update(tools=[own_tool()])
@@ -264,7 +264,7 @@ async def test_a_call_that_policies_hold_back_reaches_the_client(tmp_path: Path)
         assert world.called == []
 
 
-async def test_a_refused_request_for_a_response_holds_nothing_up(tmp_path: Path) -> None:
+async def test_a_refused_request_for_a_response_delays_nothing(tmp_path: Path) -> None:
     held = asyncio.Event()
     replies = SpokenReply("Let me see", (ADD,), held), SpokenReply("Five.")
     async with speech_world(tmp_path, *replies) as world, world.client() as client:

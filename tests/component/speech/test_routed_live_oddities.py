@@ -118,7 +118,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
         await client.turns(2)
 
 
-async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
+async def test_an_engine_does_not_wait_for_a_client_that_is_blocked(tmp_path: Path) -> None:
     """The gateway would not read the client's answers."""
     bounds = SpeechBounds(routed_turns=1)
     async with (
@@ -135,7 +135,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Pa
         assert world.metrics.routed == {"cancelled": 1}
 
 
-async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(tmp_path: Path) -> None:
+async def test_a_result_that_comes_after_the_end_of_its_call_is_not_sent_to_the_model(tmp_path: Path) -> None:
     """A provider closes a session whose client answers a call that the provider did not make."""
     async with (
         routed_live_world(tmp_path, CLIENT_CALL, STORY, spoken=[HELLO], heard=["stop"], **DEEP) as world,
@@ -166,7 +166,9 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
         assert world.session.results() == []
 
 
-async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_model_hears(tmp_path: Path) -> None:
+async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_is_streamed_to_the_model(
+    tmp_path: Path,
+) -> None:
     """A new connection would not know that the turn has begun."""
     async with (
         routed_live_world(tmp_path, spoken=[held_reply(), HELLO], transcripts=["hi", "stop"], tiers=MUTE) as world,
@@ -261,7 +263,7 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         await speak(client)
         await client.turns(2)
         assert client.transcript() == "Hello. Long ago."
-        assert world.routed_session._turns._size == 0
+        assert world.routed_session._turns._queued_bytes == 0
 
 
 async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:

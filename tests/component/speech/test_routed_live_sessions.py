@@ -66,7 +66,7 @@ async def test_turns_that_the_client_marks_are_the_turns(tmp_path: Path) -> None
         assert [audio for audio, _ in world.backends.transcription_requests] == [VOICE + PAUSE + VOICE] * 2
 
 
-async def test_a_turn_that_no_word_makes_slow_is_heard_by_the_model_while_it_is_spoken(tmp_path: Path) -> None:
+async def test_a_turn_that_no_word_makes_slow_is_sent_to_the_model_while_it_is_spoken(tmp_path: Path) -> None:
     async with (
         routed_live_world(
             tmp_path, STORY, spoken=[HELLO], transcripts=["hi there"], heard=["and then"], tiers=MUTE, slow=[LOOKUP]
@@ -118,10 +118,10 @@ async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
         assert world.messages == [("user", words) for words in heard]
         assert world.session.received_audio == []
         await world.wait_for_contents(*(("user", words) for words in heard), ("model", "Long ago."))
-        assert world.routed_session._turns._size == 0
+        assert world.routed_session._turns._queued_bytes == 0
 
 
-async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
+async def test_speech_in_pieces_is_sent_to_the_model_as_one_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -141,7 +141,7 @@ async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
 
 
 @pytest.mark.parametrize("model", [NEW, OLD])
-async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(tmp_path: Path, model: str) -> None:
+async def test_another_connection_of_the_session_gets_the_turns_of_the_engine(tmp_path: Path, model: str) -> None:
     heard = "good morning", "the legend", "thanks"
     spoken = HELLO, SpokenReply("You are welcome.")
     async with (

@@ -56,7 +56,7 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         assert b"call_1" not in b"\n".join(client.frames)
 
 
-async def test_the_client_sees_what_it_asked_for_alone(tmp_path: Path) -> None:
+async def test_the_client_gets_only_what_it_requested(tmp_path: Path) -> None:
     spoken = [SpokenReply("Yes.")]
     setup = {
         "inputAudioTranscription": None,
@@ -109,7 +109,7 @@ async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_pat
         assert world.session.results() == []
 
 
-async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(tmp_path: Path) -> None:
+async def test_the_engine_continues_once_the_client_and_the_gateway_have_answered(tmp_path: Path) -> None:
     looking = asyncio.Event()
     go_on = asyncio.Event()
 
@@ -193,7 +193,7 @@ async def test_audio_that_the_client_still_plays_is_interrupted(
 
 
 @MODELS
-async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words(tmp_path: Path, model: str) -> None:
+async def test_a_speaker_interrupts_the_model_before_the_words_are_transcribed(tmp_path: Path, model: str) -> None:
     replies = [SpokenReply("Long ago.")]
     heard = ["a tale", "no, the legend"]
     async with (
@@ -231,7 +231,9 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
 
 
 @pytest.mark.parametrize("fault", [None, ScriptedFault(status=500), ScriptedFault(hangs=True)])
-async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, fault: ScriptedFault | None) -> None:
+async def test_turns_without_a_transcript_are_answered_by_the_provider(
+    tmp_path: Path, fault: ScriptedFault | None
+) -> None:
     spoken = [SpokenReply("What did you say?")]
     async with (
         routed_live_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["tell me", ""], **DEEP) as world,
@@ -245,7 +247,7 @@ async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, fau
         assert client.transcript() == "Long ago.What did you say? ", "the engine would answer the question before"
 
 
-async def test_a_filler_is_said_before_the_answer(tmp_path: Path) -> None:
+async def test_a_filler_is_spoken_before_the_answer(tmp_path: Path) -> None:
     phrase = {"filler": {"phrases": ["Let me think."]}}
     async with (
         routed_live_world(tmp_path, SpokenReply("Long ago."), heard=["the legend"], engine=phrase, **DEEP) as world,

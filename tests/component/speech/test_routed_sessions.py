@@ -160,7 +160,7 @@ async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second
         assert len(world.session.of_type("response.create")) == 1
 
 
-async def test_items_added_while_the_engine_speaks_are_not_told_as_its_words(tmp_path: Path) -> None:
+async def test_items_added_while_the_engine_speaks_are_not_copied_as_its_answer(tmp_path: Path) -> None:
     held = SpokenReply("It is a very long story.", held=asyncio.Event())
     async with routed_world(tmp_path, held, **DEEP) as world, world.client() as client:
         await ask(client, "tell me the legend")

@@ -257,7 +257,7 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
 
 
 @pytest.mark.parametrize("heard", ["", " "])
-async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, heard: str) -> None:
+async def test_turns_without_a_transcript_are_answered_by_the_provider(tmp_path: Path, heard: str) -> None:
     spoken = [SpokenReply("What did you say?")]
     async with (
         routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["tell me", heard], **DEEP) as world,
@@ -270,7 +270,7 @@ async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, hea
         assert transcripts(client) == ["Long ago.", "What did you say?"], "the engine would answer the question before"
 
 
-async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
+async def test_the_engine_answers_as_the_client_requests(tmp_path: Path) -> None:
     async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
         options = {"instructions": "Be short.", "tool_choice": "none", "output_modalities": ["text"]}
         await ask(client, "tell me the legend", **options, metadata={"turn": "1"})
@@ -281,7 +281,7 @@ async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
         assert (request["messages"][0]["content"], request["tool_choice"]) == ("Be short.", "none")
 
 
-async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
+async def test_a_request_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) -> None:
     async with routed_world(tmp_path, spoken=[SpokenReply("Hello.")], **DEEP) as world, world.client() as client:
         metadata = {f"member{number}": "" for number in range(17)}
         await ask(client, "tell me the legend", metadata=metadata)

@@ -23,7 +23,7 @@ SPENT = "30 were used since midnight UTC"
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
-async def test_a_realtime_session_ends_behind_the_response_that_spends_the_day(tmp_path: Path) -> None:
+async def test_a_realtime_session_ends_after_the_response_that_uses_up_the_tokens_of_the_day(tmp_path: Path) -> None:
     async with (
         speech_world(tmp_path, SpokenReply("Hello."), SpokenReply("No."), agent_tokens_per_day=25) as world,
         world.client() as client,
@@ -36,7 +36,7 @@ async def test_a_realtime_session_ends_behind_the_response_that_spends_the_day(t
         await eventually(lambda: world.metrics.sessions["openai-realtime", "over_budget"] == 1)
 
 
-async def test_a_live_session_ends_behind_the_turn_that_spends_the_day(tmp_path: Path) -> None:
+async def test_a_live_session_ends_after_the_turn_that_uses_up_the_tokens_of_the_day(tmp_path: Path) -> None:
     async with (
         live_world(tmp_path, SpokenReply("Hello."), SpokenReply("No."), agent_tokens_per_day=25) as world,
         world.client() as client,
@@ -48,7 +48,7 @@ async def test_a_live_session_ends_behind_the_turn_that_spends_the_day(tmp_path:
         assert client.content("turnComplete") == [True]
 
 
-async def test_a_session_goes_on_while_there_are_tokens(tmp_path: Path) -> None:
+async def test_a_session_continues_while_tokens_are_left(tmp_path: Path) -> None:
     replies = SpokenReply("One."), SpokenReply("Two.")
     async with speech_world(tmp_path, *replies, agent_tokens_per_day=50) as world, world.client() as client:
         await client.send("response.create")
@@ -84,7 +84,7 @@ async def silent_provider() -> AsyncIterator[int]:
         server.close()
 
 
-async def test_a_provider_that_answers_no_ping_is_told_from_one_that_is_cut_off() -> None:
+async def test_a_provider_that_answers_no_ping_is_distinguished_from_one_that_is_cut_off() -> None:
     client = ProviderClient()
     async with silent_provider() as port, contextlib.aclosing(client):
         served = {"one": {"baseUrl": f"http://127.0.0.1:{port}/v1", "models": ["any"]}}

@@ -102,7 +102,7 @@ async def test_a_setup_for_which_no_place_is_left_closes_its_socket_and_is_in_th
     assert (line["principal"], line["decision"], line["outcome"]) == ("key:mallory", "limited", "RATE_LIMITED")
 
 
-def test_places_are_given_back_once_and_those_of_an_agent_that_left_are_forgotten() -> None:
+def test_slots_are_released_once_and_those_of_an_agent_without_sessions_are_forgotten() -> None:
     slots = SessionSlots(4, 1)
     first = slots.slot("a")
     first.take_for_setup()

@@ -89,7 +89,7 @@ async def test_a_close_of_the_provider_reaches_the_client(tmp_path: Path) -> Non
         await eventually(lambda: outcomes(world) == {"provider_closed": 1})
 
 
-async def test_a_connection_that_is_cut_is_told_as_an_error(tmp_path: Path) -> None:
+async def test_a_connection_that_is_cut_is_reported_as_an_error(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         world.session.cut()
         code, _ = await client.end()
@@ -97,7 +97,7 @@ async def test_a_connection_that_is_cut_is_told_as_an_error(tmp_path: Path) -> N
         await eventually(lambda: outcomes(world) == {"cut": 1})
 
 
-async def test_a_client_that_is_gone_ends_its_calls(tmp_path: Path) -> None:
+async def test_the_calls_of_a_client_that_disconnected_end(tmp_path: Path) -> None:
     begun = asyncio.Event()
     cancelled = asyncio.Event()
 
@@ -178,7 +178,7 @@ def outcomes(world: Any) -> dict[str, int]:
     return {outcome: count for (_, outcome), count in world.metrics.sessions.items()}
 
 
-async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
+async def test_a_browser_sends_its_key_as_a_subprotocol(tmp_path: Path) -> None:
     async with speech_world(tmp_path, trust=Trust((Vouching(anybody("ada")),))) as world:
         async with world.client(protocols=["realtime", "openai-insecure-api-key.ada"]) as client:
             assert client.socket.protocol == "realtime"

@@ -49,7 +49,7 @@ def test_the_least_recently_used_conversion_goes_first() -> None:
     assert (conversions.hits, len(conversions)) == (2, 2)
 
 
-def test_a_hash_that_is_known_spares_the_hashing() -> None:
+def test_a_known_hash_is_not_computed_again() -> None:
     conversions = Conversions()
     openai = find("openai")
     conversions.convert(openai, [tool("a")], hashes=["h1"])

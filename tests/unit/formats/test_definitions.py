@@ -153,7 +153,7 @@ def test_of_two_tools_of_one_name_the_first_counts() -> None:
     assert converted.report[-1].action is Action.REFUSED
 
 
-def test_strict_is_said_only_where_it_was_asked_for_and_loses_nothing() -> None:
+def test_strict_is_set_only_where_it_was_requested_and_loses_nothing() -> None:
     converted = find("openai").convert([PLAIN, {**PLAIN, "name": "open", "inputSchema": OPEN}], Options(strict=True))
     assert [tool["function"]["strict"] for tool in converted.tools] == [True, False]
     assert converted.report_of("open")[0].keyword == "additionalProperties"
@@ -174,7 +174,7 @@ def test_responses_carries_the_schema_of_results_and_others_report_it() -> None:
     assert [loss.path for loss in find("anthropic").convert([tool]).report] == ["/outputSchema"]
 
 
-def test_a_root_union_stays_for_gpt_5_and_is_told_to_older_models() -> None:
+def test_a_root_union_stays_for_gpt_5_and_is_described_to_older_models() -> None:
     tool = {"name": "t", "description": "d", "inputSchema": {"type": "object", **EITHER["inputSchema"]}}
     assert "oneOf" in find("openai").convert([tool], Options(model="gpt-5")).tools[0]["function"]["parameters"]
     older = find("openai").convert([tool], Options(model="gpt-4o")).tools[0]["function"]

@@ -47,7 +47,7 @@ def test_tools_of_any_json_are_converted_or_refused_one_by_one(source: str, targ
 @pytest.mark.parametrize("name", sorted(name for name in FORMATS if name != "mcp"))
 @hostile
 @given(message=PAYLOADS)
-def test_calls_and_answers_are_read_from_any_json_without_an_error(name: str, message: Any) -> None:
+def test_any_json_is_read_as_calls_and_answers_without_an_error(name: str, message: Any) -> None:
     format_ = message_format(name)
     msgspec.json.encode([call.__class__.__name__ for call in format_.parse_calls(message)])
     list(format_.answers(message))

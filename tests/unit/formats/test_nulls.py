@@ -85,7 +85,7 @@ def test_a_nullable_schema_allows_null_and_otherwise_what_it_allowed(schema: dic
     assert len({str(each) for each in made.get("enum", ())}) == len(made.get("enum", ()))
 
 
-def test_the_arguments_given_are_not_changed() -> None:
+def test_the_passed_arguments_are_not_changed() -> None:
     arguments = {"inner": {"optional": None}}
     remove_nulls(arguments, SCHEMA)
     assert arguments == {"inner": {"optional": None}}

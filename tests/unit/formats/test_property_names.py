@@ -82,7 +82,7 @@ def test_names_that_differ_in_what_is_replaced_stay_apart() -> None:
     assert "a_b" not in others
 
 
-def test_the_alternatives_at_the_root_are_told_by_the_names_that_are_there() -> None:
+def test_the_alternatives_at_the_root_are_described_with_the_written_property_names() -> None:
     branches = [{"required": ["a b"]}, {"required": ["a/b"]}]
     properties = {"a b": {"type": "string"}, "a/b": {"type": "string"}}
     tool = {"name": "t", "inputSchema": {"type": "object", "properties": properties, "anyOf": branches}}

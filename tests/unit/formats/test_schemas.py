@@ -83,7 +83,7 @@ def test_a_schema_bomb_is_refused_and_not_expanded(format_name: str) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
-def test_a_bomb_that_need_not_be_expanded_goes_over_as_it_is(format_name: str) -> None:
+def test_a_schema_bomb_that_need_not_be_expanded_is_sent_unchanged(format_name: str) -> None:
     converted = find(format_name).convert([tool(bomb())])
     assert len(json.dumps(converted.tools)) < 2 * len(json.dumps(bomb()))
 
@@ -118,7 +118,7 @@ def test_a_fault_of_the_converter_costs_one_tool(caplog: pytest.LogCaptureFixtur
     assert "conversion of the tool 'odd'" in caplog.text
 
 
-def test_the_schema_given_is_not_changed() -> None:
+def test_the_passed_schema_is_not_changed() -> None:
     for format_name, options in CHOICES:
         for schema in ODDITIES.values():
             before = json.dumps(schema)
@@ -126,7 +126,7 @@ def test_the_schema_given_is_not_changed() -> None:
             assert json.dumps(schema) == before
 
 
-def test_keywords_that_gemini_lacks_are_told_in_the_description() -> None:
+def test_keywords_that_gemini_lacks_are_written_in_the_description() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -249,7 +249,7 @@ def test_five_levels_go_to_gemini_as_they_are() -> None:
         assert find(name).convert([tool(nested_schema(5))]).report == ()
 
 
-def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:
+def test_lists_of_lists_that_are_too_deep_are_reported() -> None:
     polygon = {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}}
     geometry = {"type": "object", "properties": {"kind": {"type": "string"}, "coordinates": polygon}}
     schema = {"type": "object", "properties": {"geometry": geometry}}

@@ -72,7 +72,7 @@ def test_tools_of_geminis_own_stay_beside_its_functions(name: str, member: str) 
     assert between(together, find(name), find(name)).tools == GEMINI
 
 
-def test_strict_that_was_asked_for_is_made_and_keeps_the_providers_own_tools() -> None:
+def test_a_requested_strict_schema_is_made_and_the_providers_own_tools_stay() -> None:
     tools = [{"type": "function", "name": "a", "parameters": {"type": "object", "properties": {}}}, OPENAI_FLAT[1]]
     made = between(tools, find("openai-responses"), find("openai-responses"), Options(strict=True))
     assert made.tools[0]["strict"] is True

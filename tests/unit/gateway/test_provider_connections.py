@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead_models.provider_requests import PIECE, PieceReader
+from fairlead_models.provider_requests import MAX_PIECE, PieceReader
 from waiting import eventually
 
 
@@ -42,17 +42,17 @@ async def test_piece_reader_passes_on_all_that_arrives_in_order() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         transport, _ = await asyncio.get_running_loop().create_connection(
-            lambda: PieceReader(recorder, bytearray(PIECE)), "127.0.0.1", server.sockets[0].getsockname()[1]
+            lambda: PieceReader(recorder, bytearray(MAX_PIECE)), "127.0.0.1", server.sockets[0].getsockname()[1]
         )
         await eventually(lambda: b"".join(recorder.pieces) == data)
         transport.close()
         await eventually(lambda: None in recorder.told)
-    assert max(map(len, recorder.pieces)) <= PIECE
+    assert max(map(len, recorder.pieces)) <= MAX_PIECE
 
 
 def test_piece_reader_tells_its_protocol_of_everything_else() -> None:
     recorder = Recorder()
-    reader, error = PieceReader(recorder, bytearray(PIECE)), OSError()
+    reader, error = PieceReader(recorder, bytearray(MAX_PIECE)), OSError()
     reader.pause_writing()
     reader.resume_writing()
     assert reader.eof_received()

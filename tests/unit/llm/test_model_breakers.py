@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_models.model_breakers import MAX_MODELS, MAX_PAUSE, ModelBreakers, ModelClosed
+from fairlead_models.model_breakers import MAX_MODELS, MAX_PAUSE_S, ModelBreakers, ModelClosed
 from fairlead_models.providers import ModelTarget
 from virtualtime import HandClock
 
@@ -64,7 +64,7 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
     assert states(breakers) == {"openai": "open"}
 
 
-def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
+def test_a_half_open_breaker_has_one_trial_at_a_time_and_its_waits_grow() -> None:
     breakers, time = make_breakers()
     answers(breakers, *[500] * 5)
     time.now += 1.0
@@ -89,7 +89,7 @@ def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
     assert states(breakers) == {"openai": "closed"}
 
 
-def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None:
+def test_a_model_that_states_a_retry_time_gets_no_request_until_then() -> None:
     breakers, time = make_breakers()
     answers(breakers, 429, after=7.0)
     refusal = expect_closed(breakers)
@@ -99,12 +99,12 @@ def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None
     answers(breakers, 200)
     assert states(breakers) == {"openai": "closed"}
     answers(breakers, 429, after=10.0**9)
-    assert expect_closed(breakers).retry_after == MAX_PAUSE
-    time.now += MAX_PAUSE
+    assert expect_closed(breakers).retry_after == MAX_PAUSE_S
+    time.now += MAX_PAUSE_S
     answers(breakers, 429, 429, after=None)
 
 
-def test_failures_of_so_many_models_only_are_remembered() -> None:
+def test_failures_of_a_bounded_number_of_models_are_remembered() -> None:
     breakers, _ = make_breakers()
     answers(breakers, *[500] * 5)
     for number in range(MAX_MODELS * 2):

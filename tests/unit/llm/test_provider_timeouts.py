@@ -40,7 +40,7 @@ async def silent_provider(*answer: bytes, scheme: str = "http") -> AsyncIterator
         ended.set()
 
 
-async def test_the_first_byte_of_an_answer_is_awaited_for_idle_seconds_alone() -> None:
+async def test_the_first_byte_of_an_answer_is_awaited_only_for_idle_seconds() -> None:
     async with silent_provider() as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"did not answer in time: no byte for 2 s \(idleSeconds\)"):
@@ -48,7 +48,7 @@ async def test_the_first_byte_of_an_answer_is_awaited_for_idle_seconds_alone() -
         assert asyncio.get_running_loop().time() - begin == pytest.approx(2, abs=0.1)
 
 
-async def test_the_answer_to_a_websocket_is_awaited_for_idle_seconds_alone() -> None:
+async def test_the_answer_to_a_websocket_is_awaited_only_for_idle_seconds() -> None:
     async with silent_provider() as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match="idleSeconds"):
@@ -56,7 +56,7 @@ async def test_the_answer_to_a_websocket_is_awaited_for_idle_seconds_alone() -> 
         assert asyncio.get_running_loop().time() - begin == pytest.approx(2, abs=0.1)
 
 
-async def test_a_connection_is_awaited_for_connect_seconds_alone() -> None:
+async def test_a_connection_is_awaited_only_for_connect_seconds() -> None:
     async with silent_provider(scheme="https") as provider, aclosing(ProviderClient()) as client:
         begin = asyncio.get_running_loop().time()
         with pytest.raises(ProviderUnavailable, match=r"did not accept a connection in 5 s \(connectSeconds\)"):
@@ -64,7 +64,7 @@ async def test_a_connection_is_awaited_for_connect_seconds_alone() -> None:
         assert asyncio.get_running_loop().time() - begin == pytest.approx(5, abs=0.1)
 
 
-async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
+async def test_a_stream_is_closed_idle_seconds_after_its_last_byte() -> None:
     async with silent_provider(HEAD + EVENT, EVENT, EVENT, EVENT) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()
@@ -74,7 +74,7 @@ async def test_a_stream_is_given_up_idle_seconds_after_its_last_byte() -> None:
         answer.close()
 
 
-async def test_a_stream_without_a_first_event_is_given_up_after_idle_seconds() -> None:
+async def test_a_stream_without_a_first_event_is_closed_after_idle_seconds() -> None:
     async with silent_provider(HEAD) as provider, aclosing(ProviderClient()) as client:
         answer = await client.send(provider, REQUEST)
         begin = asyncio.get_running_loop().time()

@@ -24,7 +24,7 @@ PROVIDERS = read_providers({"openai": OPENAI, "vllm": VLLM}, ROUTES)
         ("vllm/org/other", ModelTarget("vllm", "org/other")),
     ],
 )
-def test_a_model_goes_to_the_first_provider_that_names_it_or_to_the_one_in_front_of_it(
+def test_a_model_resolves_to_the_first_provider_that_lists_it_or_to_the_one_in_its_prefix(
     wanted: str, target: ModelTarget
 ) -> None:
     assert PROVIDERS.targets(wanted)[1] == [target]
@@ -37,7 +37,7 @@ def test_a_route_is_its_models_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["claude", "fairlead/nothing", "org/model", ""])
-def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> None:
+def test_an_error_about_an_unknown_model_lists_the_providers(wanted: str) -> None:
     with pytest.raises(UnknownModel, match=r"openai, vllm|fairlead/default"):
         PROVIDERS.targets(wanted)
 
@@ -77,7 +77,7 @@ def test_a_provider_that_makes_no_sense_is_refused_with_its_place(name: str, mor
         ("bedrock", "https://a/", "/model/m%3A0/converse", "https://a/model/m%3A0/converse"),
     ],
 )
-def test_a_version_in_a_base_url_is_not_asked_for_twice(kind: Any, base: str, path: str, url: str) -> None:
+def test_a_version_in_a_base_url_is_not_repeated_in_the_path(kind: Any, base: str, path: str, url: str) -> None:
     assert Provider(base, kind).url(path) == url
 
 

@@ -81,7 +81,7 @@ def test_usage_is_read_in_every_form(form: str) -> None:
     assert token_usage(stated) == expected
 
 
-def test_the_part_of_one_round_is_what_a_sum_has_grown_by() -> None:
+def test_the_usage_of_one_round_is_the_increase_of_the_sum() -> None:
     assert TokenUsage(30, 7, 5) - TokenUsage(10, 2, 5) == TokenUsage(20, 5)
     assert TokenUsage(1) - TokenUsage(2) == TokenUsage()
     assert (TokenUsage(1, 2) + TokenUsage(3, 4)).total == 10

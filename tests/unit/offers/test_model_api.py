@@ -118,6 +118,6 @@ async def test_a_refused_connection_is_told_with_the_address() -> None:
         await model_api(f"http://127.0.0.1:{port}/v1").post("/embeddings", {})
 
 
-async def test_an_unknown_host_is_told_by_the_words_of_the_resolver() -> None:
+async def test_an_unknown_host_is_reported_in_the_words_of_the_resolver() -> None:
     with pytest.raises(ConnectFailed, match=r"nowhere\.invalid of the model API cannot be resolved \(.+\)$"):
         await model_api("http://nowhere.invalid/v1").post("/embeddings", {})

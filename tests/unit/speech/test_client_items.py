@@ -31,7 +31,7 @@ async def test_audio_of_several_parts_is_joined_and_left_out_of_what_is_shown() 
     assert (parts, audio) == ([written, {"type": "input_audio"}, {"type": "input_audio"}], SOUND * 2)
 
 
-async def test_audio_that_was_heard_already_is_not_heard_again() -> None:
+async def test_audio_with_a_transcript_is_not_transcribed_again() -> None:
     assert (await message_parts({"content": [part(b"\0\0", transcript="hi")]}, 1 << 20))[1] == b""
 
 

@@ -22,7 +22,7 @@ from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini import messages as live
 from fairlead_speech.messages import (
     MAX_BYTES,
-    MAX_FORM_BYTES,
+    MAX_MATCHED_BYTES,
     MAX_VALUES,
     MessageReader,
     ReadingPace,
@@ -122,7 +122,7 @@ def test_audio_of_providers_passes_by_its_form() -> None:
         '{"type":"input_audio_buffer.append","audio":"AAAA",}',
         '{"type":"input_audio_buffer_append","audio":"AAAA"}',
         '\ufeff{"type":"input_audio_buffer.append","audio":"AAAA"}',
-        f'{{"type":"input_audio_buffer.append","audio":"{"A" * MAX_FORM_BYTES}"}}',
+        f'{{"type":"input_audio_buffer.append","audio":"{"A" * MAX_MATCHED_BYTES}"}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x","data":"AAAA"}}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"},"text":"x"}}',
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"}},"setup":{}}',
@@ -239,7 +239,7 @@ def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(dat
         assert has_provider_mcp(event) == has_provider_mcp(seen)
 
 
-def test_values_are_counted_outside_of_texts_alone() -> None:
+def test_values_are_counted_only_outside_of_texts() -> None:
     words = json.dumps({"a": '[,{"\\' * 50, 'b", "[': [1, {"c": "\\"}, []]}).encode()
     assert explain_cost(words, 6) == "more than 6 values", "three commas and four openings"
     assert explain_cost(words, 7) is None
@@ -288,7 +288,7 @@ def test_media_does_not_count_and_is_not_decoded() -> None:
             realtime.CLIENT_MESSAGES.check(json.dumps({**event, "item": words}).encode())
 
 
-def test_a_second_member_behind_media_is_seen() -> None:
+def test_a_second_member_after_media_is_detected() -> None:
     image = "A" * (3 << 20)
     with pytest.raises(UnreadableMessage, match="an object has a member twice"):
         realtime.CLIENT_MESSAGES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())

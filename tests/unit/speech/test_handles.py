@@ -12,7 +12,7 @@ SEALER = HandleSealer(b"key")
 
 
 @pytest.mark.parametrize("identity", [ANONYMOUS, anybody("ada")], ids=["anonymous", "known"])
-def test_a_handle_is_of_the_provider_that_made_it(identity: Identity) -> None:
+def test_a_handle_belongs_to_the_provider_that_made_it(identity: Identity) -> None:
     """Providers may number their handles, so two providers may issue the same handle."""
     shown = SEALER.seal("handle-1", "google", identity)
     assert SEALER.unseal(shown, ["other", "google"], identity) == ("handle-1", "google")

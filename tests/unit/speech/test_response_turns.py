@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead_speech.realtime.conversation import ResponseCalls, ResponseState
 
 
-def test_a_response_is_asked_for_once_all_is_quiet() -> None:
+def test_a_response_is_requested_once_all_is_quiet() -> None:
     turns = ResponseState()
     turns.on_response_created()
     turns.want_response()
@@ -15,7 +15,7 @@ def test_a_response_is_asked_for_once_all_is_quiet() -> None:
     assert not turns.claim_request(), "it was asked for"
 
 
-def test_a_response_that_has_heard_of_an_output_makes_another_one_needless() -> None:
+def test_a_response_that_has_an_output_makes_another_one_needless() -> None:
     turns = ResponseState()
     turns.add_output("item")
     turns.want_response()
@@ -45,7 +45,7 @@ def test_a_refusal_for_an_active_response_is_tried_again_after_it() -> None:
     assert turns.claim_request()
 
 
-def test_a_refusal_for_a_response_that_has_heard_of_all_outputs_is_not_tried_again() -> None:
+def test_a_refused_request_is_not_repeated_if_the_response_has_all_outputs() -> None:
     turns = ResponseState()
     turns.add_output("item")
     turns.want_response()
@@ -58,7 +58,7 @@ def test_a_refusal_for_a_response_that_has_heard_of_all_outputs_is_not_tried_aga
     assert turns.idle
 
 
-def test_a_refusal_for_a_response_that_has_not_heard_of_an_output_is_tried_again() -> None:
+def test_a_refused_request_is_repeated_if_the_response_lacks_an_output() -> None:
     turns = ResponseState()
     turns.add_output("item")
     turns.want_response()
@@ -101,7 +101,7 @@ def test_another_refusal_is_not_tried_again() -> None:
     assert turns.idle
 
 
-def test_responses_are_not_asked_for_during_the_users_speech() -> None:
+def test_responses_are_not_requested_during_the_users_speech() -> None:
     turns = ResponseState()
     turns.want_response()
     turns.on_speech_started()
@@ -123,7 +123,7 @@ def test_speech_that_is_thrown_away_holds_nothing_up() -> None:
     assert turns.claim_request()
 
 
-def test_speech_is_over_once_taken_where_the_client_asks_for_responses() -> None:
+def test_speech_is_over_once_committed_where_the_client_requests_responses() -> None:
     turns = ResponseState()
     turns.creates_response = False
     turns.on_speech_started()
@@ -132,7 +132,7 @@ def test_speech_is_over_once_taken_where_the_client_asks_for_responses() -> None
     assert turns.claim_request()
 
 
-def test_a_round_goes_on_with_its_last_result() -> None:
+def test_the_next_response_is_requested_after_the_last_result() -> None:
     rounds = ResponseCalls()
     rounds.add_response("r")
     rounds.add_call("r", "one")
@@ -166,7 +166,7 @@ def test_finish_call_answers_the_calls_of_its_id_in_two_responses() -> None:
     assert not rounds.finish_call("one")
 
 
-def test_an_interrupted_round_does_not_go_on() -> None:
+def test_an_interrupted_round_does_not_continue() -> None:
     rounds = ResponseCalls()
     rounds.add_response("r")
     rounds.add_call("r", "one")

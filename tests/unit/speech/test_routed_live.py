@@ -122,7 +122,7 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
         ("image/png", None),
     ],
 )
-async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
+async def test_pcm_is_decoded_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
     left = dict(live)
@@ -148,14 +148,14 @@ def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> Non
     assert kinds([UserTurn(bytes(PIECE_BYTES + 2))]) == ["activityStart", "audio", "audio", "activityEnd"]
 
 
-def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
+def test_a_turn_becomes_contents_with_its_words() -> None:
     turns = [{"role": "user", "parts": [{"text": "Hi"}]}]
     assert UserTurn(message={"client_content": {"turns": turns}}).contents() == turns
     assert UserTurn(message={"realtimeInput": {"text": "Hi"}}).contents() == turns
     assert (UserTurn(b"..", words="Hi").contents(), UserTurn(b"..").contents()) == (turns, [])
 
 
-def test_contents_that_a_provider_is_to_be_told_are_bounded() -> None:
+def test_contents_that_wait_for_the_provider_are_bounded() -> None:
     told = PendingContents()
     assert told.message() is None
     told.add([text_content("user", str(number)) for number in range(MAX_PENDING + 1)])
@@ -262,7 +262,7 @@ def test_updates_while_an_engine_is_set_up_are_not_forgotten(monkeypatch: pytest
     assert setup.for_engine()["instructions"] == "Be brief."
 
 
-async def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blob_is_decoded_when_its_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
 
     async def decode(data: str) -> bytes:

@@ -70,7 +70,7 @@ def test_calls_that_may_not_run_by_themselves_are_the_clients() -> None:
     assert tools.is_gateway_tool("add"), "a call may come for a tool that was just taken away"
 
 
-def test_items_in_front_are_the_last_ones_that_were_seen() -> None:
+def test_previous_items_are_the_last_ones_that_the_client_received() -> None:
     hidden = HiddenItems()
     for item, before in (("b", "a"), ("c", "b")):
         hidden.hide(item)

@@ -14,7 +14,7 @@ from fairlead_speech.cascaded.conversation import (
     chat_messages,
     truncate,
 )
-from fairlead_speech.cascaded.event_queue import AUDIO_BYTES, MAX_QUEUED_BYTES, EventQueue
+from fairlead_speech.cascaded.event_queue import MAX_BYTES_BEFORE_AUDIO, MAX_QUEUED_BYTES, EventQueue
 from fairlead_speech.realtime.events import Event
 from fairlead_speech.sockets import Closing
 
@@ -84,7 +84,7 @@ def test_an_item_may_be_put_behind_another() -> None:
     assert (before, [each.id for each in talk.items()], talk.last) == ("1", ["1", "2", "3"], "3")
 
 
-def test_an_answer_is_cut_where_it_was_heard() -> None:
+def test_an_answer_is_cut_where_its_playback_stopped() -> None:
     item, _ = SpokenConversation().add(message("1", "assistant", "all"))
     item.spoken = [SpokenPiece("One two. ", 48_000), SpokenPiece("Three four five six.", 96_000)]
     assert truncate(item, 4000) is None
@@ -110,7 +110,7 @@ async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:
 
 async def test_audio_waits_while_much_waits() -> None:
     queue = EventQueue()
-    queue.put(bytes(AUDIO_BYTES + 1))
+    queue.put(bytes(MAX_BYTES_BEFORE_AUDIO + 1))
     waiting = queue.put_when_room(b"audio")
     waiting.send(None)  # it waits
     await queue.get()

@@ -54,7 +54,7 @@ def turn(*parts: Event) -> ConversationItem:
 AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
-async def test_turns_are_heard_one_at_a_time_and_only_so_many_wait() -> None:
+async def test_turns_are_transcribed_one_at_a_time_and_a_bounded_number_waits() -> None:
     host = Host()
     over = list[int]()
     turns = TurnTranscription(host, over.append)
@@ -85,7 +85,7 @@ async def test_waiting_for_all_turns_includes_those_that_end_meanwhile() -> None
     assert ("completed", "heard 2") in host.told
 
 
-async def test_a_closed_session_asks_no_further_server() -> None:
+async def test_a_closed_session_transcribes_no_further_turn() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
     for _ in range(MAX_TURNS):

@@ -75,7 +75,7 @@ def test_a_turn_has_what_was_before_it_and_silence_is_not_kept() -> None:
     assert buffer.milliseconds == 1003 * 20
 
 
-def test_frames_of_any_length_are_heard_alike() -> None:
+def test_audio_in_pieces_of_any_length_is_buffered_alike() -> None:
     buffer = InputAudioBuffer(DetectionSettings())
     whole = noise(0.05) * 10
     for start in range(0, len(whole), 700):

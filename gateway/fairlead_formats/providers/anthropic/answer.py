@@ -30,7 +30,7 @@ from fairlead_formats.wire.raw_json import array
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class AnthropicAnswer:
@@ -40,10 +40,10 @@ class AnthropicAnswer:
         """Raises BadAnswer."""
         try:
             self._members = _members(body)
-            taken: set[str] = set()
-            self.blocks = [_with_id(block, taken) for block in blocks_of(bytes(self._members["content"]))]
-            usage = _any(self._members.get("usage", b"null"))
-            reason = _any(self._members.get("stop_reason", b"null"))
+            earlier_ids: set[str] = set()
+            self.blocks = [_with_id(block, earlier_ids) for block in blocks_of(bytes(self._members["content"]))]
+            usage = _decode(self._members.get("usage", b"null"))
+            reason = _decode(self._members.get("stop_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a message: {error}") from error
         except KeyError as error:
@@ -72,41 +72,48 @@ class AnthropicAnswer:
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        inner = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
+        inner_calls = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
         self.blocks = [
-            block if call is None else block.unwrap(call) for block, call in zip(self.blocks, inner, strict=True)
+            block if call is None else block.unwrap(call) for block, call in zip(self.blocks, inner_calls, strict=True)
         ]
 
     malformed_call = False  # this API does not report unreadable calls
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         if truncates(self.stop_reason):
             return None
-        later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]
-        signed = [
-            block.mark(number, each.mark).signature
-            for number, each in enumerate(later, 2)
-            for block in each.blocks
+        later_answers = [
+            round_answer for round_answer in (*earlier_answers, self) if isinstance(round_answer, AnthropicAnswer)
+        ][1:]
+        signatures = [
+            block.mark(number, round_answer.mark).signature
+            for number, round_answer in enumerate(later_answers, 2)
+            for block in round_answer.blocks
             if block.signature
         ]
-        return thought_key(signed[-1]) if signed else None
+        return thought_key(signatures[-1]) if signatures else None
 
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the id of the first round and the blocks of all rounds."""
         client_tools = loop.client_tools
-        rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, AnthropicAnswer)),
+            self,
+        ]
         content: list[bytes | Raw] = []
-        for number, each in enumerate(rounds, 1):
-            content += each.visible_blocks(number, client_tools)
-            content += call_blocks([call for call in loop.ran if call.id in each.calls])
+        for number, round_answer in enumerate(rounds, 1):
+            content += round_answer.visible_blocks(number, client_tools)
+            content += call_blocks([call for call in loop.gateway_calls if call.id in round_answer.calls])
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= rounds[0].head
         members["content"] = Raw(array(content))
         if loop.usage and len(rounds) > 1:
             members["usage"] = Raw(_encode(loop.usage))
-        hides = any(is_hidden(block.members, client_tools) for block in self.blocks)
-        calls = any(block.kind == TOOL_USE and not is_hidden(block.members, client_tools) for block in self.blocks)
-        if hides and not calls and self.stop_reason == TOOL_USE:
+        has_hidden_call = any(is_hidden(block.members, client_tools) for block in self.blocks)
+        has_client_call = any(
+            block.kind == TOOL_USE and not is_hidden(block.members, client_tools) for block in self.blocks
+        )
+        if has_hidden_call and not has_client_call and self.stop_reason == TOOL_USE:
             members["stop_reason"] = Raw(b'"end_turn"')
         return _encode(members)
 
@@ -117,16 +124,16 @@ class AnthropicAnswer:
         ]
 
 
-def _with_id(block: Block, taken: set[str]) -> Block:
+def _with_id(block: Block, earlier_ids: set[str]) -> Block:
     """The block, with a new id if it is a call that has none or repeats the id of an earlier call.
 
-    `taken`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
+    `earlier_ids`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
     """
     if block.kind != TOOL_USE:
         return block
     ident = block.members.get("id")
-    if isinstance(ident, str) and ident and ident not in taken:
-        taken.add(ident)
+    if isinstance(ident, str) and ident and ident not in earlier_ids:
+        earlier_ids.add(ident)
         return block
     return _with_member(block, "id", new_id("toolu"))
 

@@ -45,8 +45,8 @@ def _model(model: ListedModel) -> dict[str, Any]:
 
 
 def _models(models: Sequence[ListedModel]) -> dict[str, Any]:
-    first, last = (models[0].id, models[-1].id) if models else (None, None)
-    return {"data": [_model(model) for model in models], "has_more": False, "first_id": first, "last_id": last}
+    first_id, last_id = (models[0].id, models[-1].id) if models else (None, None)
+    return {"data": [_model(model) for model in models], "has_more": False, "first_id": first_id, "last_id": last_id}
 
 
 API: Final = ProviderApi(

@@ -20,21 +20,22 @@ from fairlead_formats.wire.text_pieces import TextPieces
 INVALID: Final = "INVALID_JSON"
 """Member that wraps the input of a call if it is not JSON (Anthropic's guide to fine-grained tool streaming)."""
 _INPUT: Final = "partial_json"
-_REPLACED: Final = frozenset({"signature"})
-_LISTED: Final[Mapping[str, str]] = {"citation": "citations"}
+_REPLACING_MEMBERS: Final = frozenset({"signature"})
+"""Members of a delta that replace the block's earlier value."""
+_LIST_MEMBERS: Final[Mapping[str, str]] = {"citation": "citations"}
 """Maps a member of a delta to the block's list member that the value is appended to."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class StreamedBlock:
     """One unfinished block of a stream."""
 
-    def __init__(self, start: Mapping[str, Raw], taken: Collection[str] = ()) -> None:
-        """`start`: the block in its `content_block_start`. `taken`: ids of the answer's earlier calls."""
+    def __init__(self, start: Mapping[str, Raw], earlier_ids: Collection[str] = ()) -> None:
+        """`start`: the block in its `content_block_start`. `earlier_ids`: ids of the answer's earlier calls."""
         self._start = dict(start)
-        self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
+        self.members: dict[str, Any] = {name: _decode(raw) for name, raw in start.items()}
         """Members at the start of the block."""
         self._texts: dict[str, TextPieces] = {}
         """Texts from deltas, by member of the block."""
@@ -43,32 +44,32 @@ class StreamedBlock:
         self._input_pieces: list[str] = []
         """Pieces of the JSON text of a call's input."""
         ident = self.members.get("id")
-        self.has_new_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
+        self.has_new_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in earlier_ids)
         """Whether the call has a new id, because the provider sent none or repeated the id of an earlier call."""
         if self.has_new_id:
             self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))
 
-    def grow_text(self, name: str, piece: str) -> None:
+    def append_text(self, name: str, piece: str) -> None:
         """Append a piece of text to a member."""
         pieces = self._texts.get(name)
         if pieces is None:
             pieces = self._texts[name] = TextPieces()
         pieces.append(piece)
 
-    def grow(self, delta: Mapping[str, Any]) -> None:
+    def add_delta(self, delta: Mapping[str, Any]) -> None:
         """Add the members of a delta to the block."""
         for name, value in delta.items():
             if name == _INPUT:
                 self._input_pieces.append(str(value))
-            elif name in _LISTED:
-                self._lists.setdefault(_LISTED[name], []).append(value)
-            elif name in _REPLACED:
+            elif name in _LIST_MEMBERS:
+                self._lists.setdefault(_LIST_MEMBERS[name], []).append(value)
+            elif name in _REPLACING_MEMBERS:
                 self._texts[name] = TextPieces()
-                self.grow_text(name, str(value))
+                self.append_text(name, str(value))
                 self.members[name] = ""
             elif name != "type" and isinstance(value, str):
-                self.grow_text(name, value)
+                self.append_text(name, value)
 
     def unwrap(self, call: InnerCall) -> None:
         """Replace a call of `execute_tool` by the call that it names."""
@@ -93,7 +94,7 @@ class StreamedBlock:
 def _decode_input(text: str) -> tuple[object, Raw]:
     """Decoded input of a call, and its JSON for the next request; text that is not an object is wrapped (`INVALID`)."""
     try:
-        value = _any(text)
+        value = _decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         value = None
     if isinstance(value, dict):

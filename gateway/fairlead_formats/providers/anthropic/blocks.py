@@ -28,11 +28,11 @@ MARK: Final = "fairlead."
 """Beginning of the prefix that the gateway puts in front of signatures."""
 FOREIGN_SIGNATURE: Final = "fairlead.0."
 """Signature of reasoning by another family's model. Clients see that reasoning; providers do not."""
-_MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
+_MARK_PATTERN: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Block(msgspec.Struct, frozen=True):
     @property
     def round(self) -> int:
         """Number of the round in the prefix of the signature; 1 without a prefix."""
-        match = _MARKED.match(self.signature)
+        match = _MARK_PATTERN.match(self.signature)
         return 1 if match is None else int(match[1])
 
     @property
@@ -79,20 +79,20 @@ class Block(msgspec.Struct, frozen=True):
 
     def unmark(self) -> Block:
         """The provider's form of a thinking block; other blocks are unchanged."""
-        match = _MARKED.match(self.signature)
+        match = _MARK_PATTERN.match(self.signature)
         return self if match is None else self.sign(self.signature[match.end() :])
 
 
 def block_of(raw: bytes | Raw) -> Block:
     """Decode a block. Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
-    value = _any(raw)
+    value = _decode(raw)
     return Block(raw, value if isinstance(value, dict) else {})
 
 
 def blocks_of(content: bytes | Raw) -> list[Block]:
     """The blocks of a message's content, which may be text. Raises what `block_of` raises."""
     if bytes(content[:1]) == b'"':
-        text = _any(content)
+        text = _decode(content)
         return [block_of(_encode({"type": "text", "text": text}))] if text else []
     return [block_of(raw) for raw in _raws(content)]
 
@@ -114,13 +114,13 @@ def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) ->
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
     """The assistant message with `content` and calls renamed to `tool_name`; without calls if they may be truncated."""
-    finished = not truncates(stop_reason)
-    finished_blocks = [
+    is_complete = not truncates(stop_reason)
+    message_blocks = [
         {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
         for block in content
-        if finished or block.get("type") != TOOL_USE
+        if is_complete or block.get("type") != TOOL_USE
     ]
-    return {"role": "assistant", "content": finished_blocks}
+    return {"role": "assistant", "content": message_blocks}
 
 
 def new_mark() -> str:
@@ -135,7 +135,7 @@ def mark_signature(signature: str, number: int, mark: str) -> str:
 
 def thought_key(signature: str) -> CallKey | None:
     """Key under which the gateway stored the turn of a signature; None for a signature without the gateway's prefix."""
-    match = _MARKED.match(signature)
+    match = _MARK_PATTERN.match(signature)
     return None if match is None or match[2] is None else CallKey(match[2], SIGNED_REASONING)
 
 

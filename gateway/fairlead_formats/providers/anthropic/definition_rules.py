@@ -25,9 +25,9 @@ def definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck, index:
         why = "Field required" if kind is None else "Input should be 'object'"
         yield MESSAGES_RULES.broken_rule("messages-schema-type", index=index, why=why)
         return
-    wrong = check_schema(schema)
-    if wrong is not None:
-        yield MESSAGES_RULES.broken_rule("messages-schema-valid", index=index, why=wrong)
+    schema_fault = check_schema(schema)
+    if schema_fault is not None:
+        yield MESSAGES_RULES.broken_rule("messages-schema-valid", index=index, why=schema_fault)
         return
     for keyword in _COMBINATORS:
         if keyword in schema:

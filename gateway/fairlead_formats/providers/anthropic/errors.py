@@ -15,7 +15,7 @@ from fairlead_formats.wire.errors import LlmError
 
 THREAD_NOT_FOUND: Final = "thread_not_found"
 """Code that tells a client to send the whole conversation again."""
-_DETAILED: Final = frozenset({THREAD_NOT_FOUND})
+_CODES_IN_DETAILS: Final = frozenset({THREAD_NOT_FOUND})
 """Codes that are also written to `details.error_code`, where Anthropic's SDKs read them."""
 _TYPES: Final = {
     400: "invalid_request_error",
@@ -47,9 +47,9 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 
 def error_object(error: LlmError) -> dict[str, Any]:
     """The `error` object of an error response or of a stream's error event. `code` is an addition of the gateway."""
-    otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
-    details = {"details": {"error_code": error.code}} if error.code in _DETAILED else {}
-    return {"type": _TYPES.get(error.status, otherwise), "message": str(error), "code": error.code, **details}
+    default_type = "api_error" if error.status >= 500 else "invalid_request_error"
+    details = {"details": {"error_code": error.code}} if error.code in _CODES_IN_DETAILS else {}
+    return {"type": _TYPES.get(error.status, default_type), "message": str(error), "code": error.code, **details}
 
 
 def error_body(error: LlmError) -> bytes:

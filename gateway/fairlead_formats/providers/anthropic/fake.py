@@ -24,7 +24,7 @@ _TYPES: Final = {
     529: "overloaded_error",
 }
 _COUNTING: Final = "/count_tokens"
-PER_TOKEN: Final = 4
+BYTES_PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
 
@@ -56,7 +56,7 @@ class AnthropicApi:
         if not path.endswith(_COUNTING):
             return None
         parts = [request.get(name) for name in ("system", "tools", "messages")]
-        return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
+        return json.dumps({"input_tokens": len(json.dumps(parts)) // BYTES_PER_TOKEN}).encode()
 
     def stream_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
@@ -93,13 +93,14 @@ class AnthropicApi:
 
 def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[str]:
     """Events of one block."""
-    text = {"thinking": "thinking", "text": "text", "tool_use": "input"}[block["type"]]
-    empty = {**block, text: {} if text == "input" else ""}
+    content_member = {"thinking": "thinking", "text": "text", "tool_use": "input"}[block["type"]]
+    is_call = content_member == "input"
+    empty_block = {**block, content_member: {} if is_call else ""}
     if "signature" in block:
-        empty["signature"] = ""
-    yield _event("content_block_start", index=index, content_block=empty)
-    kind, member = ("input_json_delta", "partial_json") if text == "input" else (f"{text}_delta", text)
-    for piece in ["", *pieces(block[text])] if text == "input" else pieces(block[text]):
+        empty_block["signature"] = ""
+    yield _event("content_block_start", index=index, content_block=empty_block)
+    kind, member = ("input_json_delta", "partial_json") if is_call else (f"{content_member}_delta", content_member)
+    for piece in ["", *pieces(block[content_member])] if is_call else pieces(block[content_member]):
         yield _event("content_block_delta", index=index, delta={"type": kind, member: piece})
     if "signature" in block:
         delta = {"type": "signature_delta", "signature": block["signature"]}

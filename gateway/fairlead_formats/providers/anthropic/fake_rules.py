@@ -16,11 +16,11 @@ from fairlead_formats.providers.anthropic.definition_rules import definition_fau
 from fairlead_formats.providers.anthropic.request_rules import MESSAGES_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 
-_THINKING: Final = ("thinking", "redacted_thinking")
-_MCP: Final = ("mcp_tool_use", "mcp_tool_result")
+_THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
+_MCP_BLOCKS: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
 _THREADS_BETA: Final = "message-threads-"
-_FIRST_REQUEST: Final = ("system", "tools")
+_THREAD_MEMBERS: Final = ("system", "tools")
 """Members that a thread takes from its first request; requests that continue the thread may not have them."""
 _BLOCKS: Final = frozenset(
     {
@@ -33,8 +33,8 @@ _BLOCKS: Final = frozenset(
         "tool_reference",
         "server_tool_use",
         "container_upload",
-        *_THINKING,
-        *_MCP,
+        *_THINKING_BLOCKS,
+        *_MCP_BLOCKS,
     }
 )
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -60,15 +60,15 @@ class MessageThreads:
     def store(self, request: Mapping[str, Any], ident: str, content: Sequence[Block]) -> None:
         """Store the conversation of a request with its answer, under the answer's id, if the request has a `thread`."""
         if request.get("thread") is not None:
-            whole = self.with_thread(request)
+            full_request = self.with_thread(request)
             answer = {"role": "assistant", "content": [*content]}
-            self._requests[ident] = {**whole, "messages": [*whole["messages"], answer]}
+            self._requests[ident] = {**full_request, "messages": [*full_request["messages"], answer]}
 
     def with_thread(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request with the messages, tools and system prompt of the thread that it continues."""
         stored = self._requests.get(str((request.get("thread") or {}).get("previous_message_id")), {})
-        first = {name: stored[name] for name in _FIRST_REQUEST if name in stored}
-        return {**request, **first, "messages": [*stored.get("messages", ()), *request.get("messages", ())]}
+        thread_members = {name: stored[name] for name in _THREAD_MEMBERS if name in stored}
+        return {**request, **thread_members, "messages": [*stored.get("messages", ()), *request.get("messages", ())]}
 
     def faults(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[BrokenRule]:
         """Rules about threads that the request breaks."""
@@ -78,7 +78,7 @@ class MessageThreads:
         if thread.get("type") == "continue":
             if thread["previous_message_id"] not in self._requests:
                 yield MESSAGES_RULES.broken_rule("messages-thread", id=thread["previous_message_id"])
-            for name in _FIRST_REQUEST:
+            for name in _THREAD_MEMBERS:
                 if name in request:
                     yield MESSAGES_RULES.broken_rule("messages-thread-fields", name=name)
 
@@ -113,8 +113,9 @@ def _faults(
             yield from _call_faults(at, content, contents[index + 1 : index + 2])
             yield from _signature_faults(at, content)
     if messages and messages[-1].get("role") == "assistant":
-        last = contents[-1][-1] if contents[-1] else {}
-        if last.get("type") == "text" and str(last.get("text")) != str(last.get("text")).rstrip():
+        last_block = contents[-1][-1] if contents[-1] else {}
+        last_text = str(last_block.get("text"))
+        if last_block.get("type") == "text" and last_text != last_text.rstrip():
             yield MESSAGES_RULES.broken_rule("messages-trailing-space")
     yield from _thinking_faults(request, messages, contents)
 
@@ -125,7 +126,7 @@ def _content(message: Mapping[str, Any]) -> list[Block]:
 
 
 def _role_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
-    """Consecutive messages of one role are taken as one, so roles need not alternate."""
+    """Faults in the roles of messages. The API merges consecutive messages of one role, so roles need not alternate."""
     if not messages:
         yield MESSAGES_RULES.broken_rule("messages-empty")
         return
@@ -165,7 +166,7 @@ def _cache_faults(request: Mapping[str, Any], contents: Sequence[Sequence[Block]
         yield MESSAGES_RULES.broken_rule("messages-cache-control", count=count)
     for number, content in enumerate(contents):
         for position, block in enumerate(content):
-            if block.get("type") in _THINKING and block.get("cache_control") is not None:
+            if block.get("type") in _THINKING_BLOCKS and block.get("cache_control") is not None:
                 yield MESSAGES_RULES.broken_rule("messages-thinking-cached", at=f"messages.{number}.content.{position}")
 
 
@@ -193,34 +194,34 @@ def _id_faults(contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
                 results.add(ident)
 
 
-def _block_faults(at: str, content: Sequence[Block], mcp: bool) -> Iterator[BrokenRule]:
+def _block_faults(at: str, content: Sequence[Block], has_mcp_beta: bool) -> Iterator[BrokenRule]:
     if not content:
         yield MESSAGES_RULES.broken_rule("messages-content", at=at)
     for number, block in enumerate(content):
         kind = str(block.get("type"))
         if kind == "text" and not str(block.get("text")).strip():
             yield MESSAGES_RULES.broken_rule("messages-text", at=f"{at}.content.{number}")
-        if kind in _MCP and not mcp:
+        if kind in _MCP_BLOCKS and not has_mcp_beta:
             yield MESSAGES_RULES.broken_rule("messages-mcp-block", at=f"{at}.content.{number}", kind=kind)
         if kind not in _BLOCKS and not kind.endswith("_tool_result"):
             yield MESSAGES_RULES.broken_rule("messages-block", at=f"{at}.content.{number}", kind=kind)
 
 
 def _call_faults(at: str, content: Sequence[Block], next_contents: Sequence[Sequence[Block]]) -> Iterator[BrokenRule]:
-    called = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
-    first: set[str] = set()
+    call_ids = {str(block["id"]) for block in content if block.get("type") == "tool_use"}
+    result_ids: set[str] = set()
     for block in next_contents[0] if next_contents else ():
         if block.get("type") != "tool_result":
             break
-        first.add(str(block.get("tool_use_id")))
-    if next_contents and called - first:
-        yield MESSAGES_RULES.broken_rule("messages-missing-result", at=at, ids=", ".join(sorted(called - first)))
+        result_ids.add(str(block.get("tool_use_id")))
+    if next_contents and call_ids - result_ids:
+        yield MESSAGES_RULES.broken_rule("messages-missing-result", at=at, ids=", ".join(sorted(call_ids - result_ids)))
 
 
-def _result_faults(at: str, content: Sequence[Block], before: Sequence[Block]) -> Iterator[BrokenRule]:
-    called = [block.get("id") for block in before if block.get("type") == "tool_use"]
+def _result_faults(at: str, content: Sequence[Block], previous_content: Sequence[Block]) -> Iterator[BrokenRule]:
+    call_ids = [block.get("id") for block in previous_content if block.get("type") == "tool_use"]
     for block in content:
-        if block.get("type") == "tool_result" and block.get("tool_use_id") not in called:
+        if block.get("type") == "tool_result" and block.get("tool_use_id") not in call_ids:
             yield MESSAGES_RULES.broken_rule("messages-result-without-call", at=at, id=block.get("tool_use_id"))
 
 
@@ -272,5 +273,5 @@ def _order_faults(messages: Sequence[Mapping[str, Any]], contents: Sequence[Sequ
     if turn_start is None or not any(block.get("type") == "tool_use" for block in contents[turn_start]):
         return
     kind = contents[turn_start][0].get("type")
-    if kind not in _THINKING:
+    if kind not in _THINKING_BLOCKS:
         yield MESSAGES_RULES.broken_rule("messages-thinking-first", at=f"messages.{turn_start}", kind=kind)

@@ -96,9 +96,11 @@ def _turn_keys(content: object) -> tuple[CallKey, ...]:
     calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:
         return calls
-    signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
-    later = [signature for signature in signed if signature.startswith(MARK) and signature != FOREIGN_SIGNATURE]
-    key = thought_key(later[-1]) if later else None
+    signatures = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
+    marked_signatures = [
+        signature for signature in signatures if signature.startswith(MARK) and signature != FOREIGN_SIGNATURE
+    ]
+    key = thought_key(marked_signatures[-1]) if marked_signatures else None
     return () if key is None else (key,)
 
 

@@ -25,6 +25,7 @@ _RESULT: Final = "tool_result"
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HINT: Final = MARK.rstrip(".").encode()
+"""Occurs in each message with a prefix or block of the gateway, so that other messages need not be decoded."""
 
 
 class _Role(msgspec.Struct):
@@ -36,18 +37,18 @@ def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
 
     The results of a stored turn are put in front of the client's results, in the message after the turn.
     """
-    outgoing: list[bytes | Raw] = []
+    provider_messages: list[bytes | Raw] = []
     pending_results: list[Block] = []
     for index, raw in enumerate(messages):
         turn = turns.get(index)
         if turn is not None:
-            outgoing += _results_message(pending_results)
-            outgoing += turn.before
-            pending_results = [block for each in turn.results for block in _content(each) or ()]
+            provider_messages += _results_message(pending_results)
+            provider_messages += turn.messages
+            pending_results = [block for result in turn.results for block in _content(result) or ()]
             continue
-        outgoing += _prepend_results(raw, pending_results)
+        provider_messages += _prepend_results(raw, pending_results)
         pending_results = []
-    return outgoing + _results_message(pending_results)
+    return provider_messages + _results_message(pending_results)
 
 
 def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
@@ -56,18 +57,18 @@ def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes 
     The gateway's `mcp_tool_use` blocks become calls again if `calls` is true. It is false for a request without tools,
     in which the API refuses messages with calls.
     """
-    written: list[bytes | Raw] = []
+    split_messages: list[bytes | Raw] = []
     pending_results: list[Block] = []
     for raw in messages:
         blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
         if blocks is not None:
-            written += _results_message(pending_results)
+            split_messages += _results_message(pending_results)
             rounds, pending_results = _rounds(blocks, calls=calls)
-            written += rounds
+            split_messages += rounds
             continue
-        written += _prepend_results(raw, pending_results)
+        split_messages += _prepend_results(raw, pending_results)
         pending_results = []
-    return written + _results_message(pending_results)
+    return split_messages + _results_message(pending_results)
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
@@ -81,17 +82,17 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
     for block in blocks:
         if block.is_foreign_reasoning or (is_gateway_block(block) and key(block) not in restored_blocks):
             continue
-        restored = restored_blocks[key(block)] if is_gateway_block(block) else block
-        if restored.kind == _RESULT:
-            parts[-1][1].append(restored)
+        restored_block = restored_blocks[key(block)] if is_gateway_block(block) else block
+        if restored_block.kind == _RESULT:
+            parts[-1][1].append(restored_block)
             continue
         if parts[-1][1]:
             parts.append(([], []))
-        parts[-1][0].append(restored)
-    split = len(parts) > 1 or bool(parts[0][1])
+        parts[-1][0].append(restored_block)
+    is_split = len(parts) > 1 or bool(parts[0][1])
     messages: list[bytes] = []
     for blocks_of_round, results in parts:
-        messages += as_message("assistant", _keep_one_rounds_thinking(blocks_of_round, one_round=split))
+        messages += as_message("assistant", _keep_one_rounds_thinking(blocks_of_round, one_round=is_split))
         messages += as_message("user", results)
     if not parts[-1][1]:
         return messages, []
@@ -112,8 +113,8 @@ def _keep_one_rounds_thinking(blocks: Sequence[Block], *, one_round: bool) -> li
     others = [block for block in blocks if block.kind not in SIGNED]
     if not any(block.kind == TOOL_USE for block in others):
         return others
-    last = max(rounds)
-    return [*(block.unmark() for block in thoughts if block.round == last), *others]
+    last_round = max(rounds)
+    return [*(block.unmark() for block in thoughts if block.round == last_round), *others]
 
 
 def _prepend_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:

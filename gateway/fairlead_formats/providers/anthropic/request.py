@@ -23,7 +23,7 @@ _TOOLSET: Final = "_toolset_"
 without a `name`.
 """
 _encode: Final = msgspec.json.Encoder().encode
-_NONE: Final = Raw(b'{"type":"none"}')
+_FORBIDDING_CHOICE: Final = Raw(b'{"type":"none"}')
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
@@ -43,7 +43,7 @@ class _MessagesMembers(msgspec.Struct):
     fairlead: Raw = Raw(b"{}")
 
 
-_read: Final = msgspec.json.Decoder(_MessagesMembers).decode
+_decode_request: Final = msgspec.json.Decoder(_MessagesMembers).decode
 
 
 class AnthropicRequest(FamilyRequest):
@@ -52,16 +52,16 @@ class AnthropicRequest(FamilyRequest):
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
         with reading_body():
-            read = _read(body)
+            request_members = _decode_request(body)
             self._members = _members(body)
-        refuse_continuation(read.thread)
-        self._take_messages(read.messages, "messages")
-        self.model = read.model
-        self.stream = bool(read.stream)
-        self.gateway_options = read.fairlead
-        self._tools = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = frozenset(filter(None, map(_name, read.tools or ())))
-        self._choice = read.tool_choice or {}
+        refuse_continuation(request_members.thread)
+        self._take_messages(request_members.messages, "messages")
+        self.model = request_members.model
+        self.stream = bool(request_members.stream)
+        self.gateway_options = request_members.fairlead
+        self._tools = _raws(self._members["tools"]) if request_members.tools else []
+        self.tool_names = frozenset(filter(None, map(_name, request_members.tools or ())))
+        self._choice = request_members.tool_choice or {}
         self._members.pop(GATEWAY_MEMBER, None)
         self._members.pop(THREAD, None)
 
@@ -77,13 +77,13 @@ class AnthropicRequest(FamilyRequest):
         if model_round.injected_tools:
             members["tools"] = Raw(array(tools))
         if model_round.forbids_calls and tools:
-            members["tool_choice"] = _NONE
+            members["tool_choice"] = _FORBIDDING_CHOICE
         elif not model_round.sends_forced_choice and self._choice.get("type") in ("any", "tool"):
-            members["tool_choice"] = Raw(_encode({**_parallel(self._choice), "type": "auto"}))
+            members["tool_choice"] = Raw(_encode({**_common_choice_members(self._choice), "type": "auto"}))
         return _encode(members)
 
 
-def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
+def _common_choice_members(choice: dict[str, Any]) -> dict[str, Any]:
     """Members of a tool choice that apply to every tool."""
     return {name: value for name, value in choice.items() if name not in ("type", "name")}
 
@@ -111,8 +111,8 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])
-    outgoing: list[bytes | Raw] = []
-    removed = turn_lacks_thinking = False
+    provider_messages: list[bytes | Raw] = []
+    has_removed_thinking = turn_lacks_thinking = False
     turn_begins = True
     for index, raw in enumerate(messages):
         message = _role_and_content(raw)
@@ -125,16 +125,16 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
             turn_begins = False
         others = [block for block in blocks if block.kind not in SIGNED]
         if message.role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
-            outgoing.append(raw)
+            provider_messages.append(raw)
             continue
-        removed = True
+        has_removed_thinking = True
         turn_lacks_thinking = turn_lacks_thinking or _has_call(others)
-        outgoing += as_message("assistant", others)
-    if not removed and not (turn_lacks_thinking and "thinking" in members):
+        provider_messages += as_message("assistant", others)
+    if not has_removed_thinking and not (turn_lacks_thinking and "thinking" in members):
         return None
     if turn_lacks_thinking:
         members.pop("thinking", None)
-    return _encode({**members, "messages": Raw(array(outgoing))})
+    return _encode({**members, "messages": Raw(array(provider_messages))})
 
 
 def _has_call(blocks: list[Block]) -> bool:

@@ -67,9 +67,9 @@ def _texts(result: Any) -> list[dict[str, str]]:
     blocks = []
     for part in content if isinstance(content, list) else []:
         kind, text = part.get("type"), part.get("text")
-        shown = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
-        if shown:
-            blocks.append({"type": "text", "text": str(shown)})
+        shown_text = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
+        if shown_text:
+            blocks.append({"type": "text", "text": str(shown_text)})
     return blocks
 
 
@@ -85,11 +85,15 @@ def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
     A call without its result, a result without its call, and incomplete calls are left out: the API refuses these.
     """
     uses = {
-        _ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _is_complete(each)
+        _ident(block): block
+        for block in blocks
+        if is_gateway_block(block) and block.kind == _USE and _is_complete(block)
     }
-    results = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _RESULT}
+    results = {_ident(block): block for block in blocks if is_gateway_block(block) and block.kind == _RESULT}
     pairs = [(uses[ident], results[ident]) for ident in uses if ident in results]
-    return {key(use): _use(use) for use, _ in pairs} | {key(result): _result(result) for _, result in pairs}
+    return {key(use): _tool_use_block(use) for use, _ in pairs} | {
+        key(result): _tool_result_block(result) for _, result in pairs
+    }
 
 
 def key(block: Block) -> tuple[str, str]:
@@ -105,25 +109,25 @@ def _is_complete(block: Block) -> bool:
     return bool(isinstance(block.members.get("name"), str) and isinstance(block.members.get("input"), dict))
 
 
-def _use(block: Block) -> Block:
+def _tool_use_block(block: Block) -> Block:
     members = block.members
     return block_of(
         _encode({"type": TOOL_USE, "id": _ident(block), "name": members["name"], "input": members["input"]})
     )
 
 
-def _result(block: Block) -> Block:
+def _tool_result_block(block: Block) -> Block:
     members = block.members
-    written: dict[str, Any] = {"type": "tool_result", "tool_use_id": _ident(block)}
+    result_members: dict[str, Any] = {"type": "tool_result", "tool_use_id": _ident(block)}
     content = members.get("content")
     if isinstance(content, str) and content:
-        written["content"] = content
+        result_members["content"] = content
     elif isinstance(content, list):
-        written["content"] = [
+        result_members["content"] = [
             {"type": "text", "text": part["text"]}
             for part in content
             if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]
         ]
     if members.get("is_error") is True:
-        written["is_error"] = True
-    return block_of(_encode(written))
+        result_members["is_error"] = True
+    return block_of(_encode(result_members))

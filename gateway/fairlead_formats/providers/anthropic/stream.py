@@ -69,11 +69,11 @@ class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
     delta: _BlockTextDelta | _BlockThinkingDelta
 
 
-_text_event: Final = msgspec.json.Decoder(_TextEvent).decode
-_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
-_message: Final = msgspec.json.Decoder(_StartedMessage).decode
+_decode_text_event: Final = msgspec.json.Decoder(_TextEvent).decode
+_decode_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
+_decode_message: Final = msgspec.json.Decoder(_StartedMessage).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class AnthropicStream:
@@ -94,17 +94,17 @@ class AnthropicStream:
         """Random part of the prefixes of this answer's signatures."""
         self._awaits_results = False
         """Whether this round's calls were sent to the client, but not their results."""
-        self._begin()
+        self._begin_round()
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         self._blocks: list[StreamedBlock] = []
         self._ids: set[str] = set()
         """Ids of the calls in `_blocks`."""
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
         """Maps the provider's index to the block, and to its index in the client's stream (None: hidden)."""
-        self._last: dict[str, Raw] = {}
+        self._end_members: dict[str, Raw] = {}
         """Members of the round's `message_delta` events; a later value replaces an earlier value."""
-        self._delta: dict[str, Raw] = {}
+        self._delta_members: dict[str, Raw] = {}
         """Members of `delta` in the same events; null replaces no earlier value."""
         self._round_usage: dict[str, Any] = {}
         self._size = 0
@@ -126,20 +126,20 @@ class AnthropicStream:
         try:
             if self._by_index and self._pass_text(data):
                 return _sse_event("content_block_delta", data)
-            event = _event(data)
+            event = _decode_event(data)
             if not event.type.isprintable():
                 raise BadStream("an event of the provider's stream has no printable type")
             if event.type == "error":
                 error = bytes(event.error)
                 raise BadStream("the provider ended its stream with an error", None if error == b"null" else error)
-            return self._take(data, event)
+            return self._handle(data, event)
         except _DECODE_ERRORS as error:
             raise BadStream(f"an event of the provider's stream is not an event of Messages: {error}") from error
 
     def _pass_text(self, data: bytes) -> bool:
         """Add a piece of text or thinking to its block. Returns False if the event cannot pass unchanged."""
         try:
-            event = _text_event(data)
+            event = _decode_text_event(data)
         except _DECODE_ERRORS:
             return False  # another kind of event, which the general reader decodes
         block, index = self._by_index.get(event.index, (None, None))
@@ -147,47 +147,47 @@ class AnthropicStream:
             return False
         delta = event.delta
         if isinstance(delta, _BlockTextDelta):
-            block.grow_text("text", delta.text)
+            block.append_text("text", delta.text)
         else:
-            block.grow_text("thinking", delta.thinking)
+            block.append_text("thinking", delta.thinking)
         return True
 
-    def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
+    def _handle(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
             return _sse_event(event.type, data) if self._client_tools is None and self.ended else b""
         if event.type == "message_delta":
-            return self._end(data, event)
+            return self._record_end(data, event)
         if event.type == "message_start":
             return self._start(data, event)
         if self._client_tools is None:
             return _sse_event(event.type, data)
         if event.type == "content_block_start":
-            return self._block(data, event)
+            return self._start_block(data, event)
         if event.index is None:
             return _sse_event(event.type, data)
-        return self._inside(data, event)
+        return self._continue_block(data, event)
 
     def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
-        self._round_usage |= _without_nulls(_message(event.message).usage)
+        self._round_usage |= _without_nulls(_decode_message(event.message).usage)
         if self._sent_start:
             return b""
         self._sent_start = True
         return _sse_event(event.type, data)
 
-    def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
+    def _record_end(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Record a `message_delta`, whose values replace those of earlier events, unless they are null. The event is
         passed on if the client receives all calls.
         """
-        self._last |= _members(data)
+        self._end_members |= _members(data)
         for name, raw in _members(event.delta).items():
-            if name not in self._delta or bytes(raw) != b"null":
-                self._delta[name] = raw
-        self.stop_reason = msgspec.json.decode(self._delta.get("stop_reason", b"null"), type=str | None)
+            if name not in self._delta_members or bytes(raw) != b"null":
+                self._delta_members[name] = raw
+        self.stop_reason = msgspec.json.decode(self._delta_members.get("stop_reason", b"null"), type=str | None)
         self._round_usage |= _without_nulls(event.usage)
         return b"" if self._client_tools is not None else _sse_event(event.type, data)
 
-    def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
+    def _start_block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Record the start of a block. A call has its complete name there, so it is passed on or hidden at once."""
         if not self._sent_start:
             raise BadStream("the provider's stream has a block before `message_start`")
@@ -204,15 +204,15 @@ class AnthropicStream:
         self._shows_call = self._shows_call or block.members.get("type") == TOOL_USE
         index, self._block_count = self._block_count, self._block_count + 1
         self._by_index[event.index] = (block, index)
-        changed: dict[str, Any] = {} if index == event.index else {"index": index}
+        changed_members: dict[str, Any] = {} if index == event.index else {"index": index}
         signature = SIGNED.get(str(block.members.get("type")))
         if signature is not None and self._with_prefix(block.members.get(signature)) is not None:
             raws = _members(event.content_block)
             raws[signature] = Raw(_encode(self._marked_signature))
-            changed["content_block"] = raws
+            changed_members["content_block"] = raws
         if block.has_new_id:
-            changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
-        return _sse_event(event.type, _replace_members(data, changed))
+            changed_members["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
+        return _sse_event(event.type, _replace_members(data, changed_members))
 
     def _with_prefix(self, signature: object) -> str | None:
         """A signature with the gateway's prefix, as the client gets it; None if the client gets it unchanged."""
@@ -221,19 +221,19 @@ class AnthropicStream:
         self._marked_signature = mark_signature(signature, self._round, self.mark)
         return self._marked_signature
 
-    def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
+    def _continue_block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Apply and pass on an event of an open block: a delta, the block's end, or an unknown event."""
         assert event.index is not None
         if event.index not in self._by_index:
             raise BadStream(f"the provider's stream continues block {event.index}, which was not started")
         block, index = self._by_index[event.index]
-        changed: dict[str, Any] = {} if index == event.index else {"index": index}
+        changed_members: dict[str, Any] = {} if index == event.index else {"index": index}
         if event.type == "content_block_delta":
-            delta = _object(event.delta)
-            block.grow(delta)
+            delta = _decode_object(event.delta)
+            block.add_delta(delta)
             if self._with_prefix(delta.get("signature")) is not None:
-                changed["delta"] = {**delta, "signature": self._marked_signature}
-        return b"" if index is None else _sse_event(event.type, _replace_members(data, changed))
+                changed_members["delta"] = {**delta, "signature": self._marked_signature}
+        return b"" if index is None else _sse_event(event.type, _replace_members(data, changed_members))
 
     def end_round(self) -> bytes:
         self.usage = add_usage(self.usage, self._round_usage)
@@ -242,24 +242,24 @@ class AnthropicStream:
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         out = []
         for block in self._blocks:
-            called = calls.get(str(block.members.get("id"))) if block.members.get("type") == TOOL_USE else None
-            if called is None:
+            inner_call = calls.get(str(block.members.get("id"))) if block.members.get("type") == TOOL_USE else None
+            if inner_call is None:
                 continue
-            block.unwrap(called)
+            block.unwrap(inner_call)
             self._shows_call = True
             index, self._block_count = self._block_count, self._block_count + 1
-            delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
+            delta = {"type": "input_json_delta", "partial_json": inner_call.arguments.decode()}
             start_block = {**_members(block.block().raw), "input": {}}
             out += [
                 {"type": "content_block_start", "index": index, "content_block": start_block},
                 {"type": "content_block_delta", "index": index, "delta": delta},
                 {"type": "content_block_stop", "index": index},
             ]
-        return b"".join(_sse_event(str(each["type"]), _encode(each)) for each in out)
+        return b"".join(_sse_event(str(event["type"]), _encode(event)) for event in out)
 
     def next_round(self) -> None:
         self._round += 1
-        self._begin()
+        self._begin_round()
 
     @property
     def message(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class AnthropicStream:
             index, self._block_count = self._block_count, self._block_count + 1
             start = {"type": "content_block_start", "index": index, "content_block": Raw(raw)}
             stop = {"type": "content_block_stop", "index": index}
-            out += [_sse_event(str(each["type"]), _encode(each)) for each in (start, stop)]
+            out += [_sse_event(str(event["type"]), _encode(event)) for event in (start, stop)]
         return b"".join(out)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
@@ -313,11 +313,11 @@ class AnthropicStream:
         """The final `message_delta` and `message_stop`; empty if every event passed unchanged."""
         if self._client_tools is None:
             return b""
-        delta: dict[str, Any] = dict(self._delta)
+        delta: dict[str, Any] = dict(self._delta_members)
         if self.stop_reason == TOOL_USE and self._hides_call and not self._shows_call:
             delta["stop_reason"] = "end_turn"
-        usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
-        end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **extra_members}
+        usage: Any = self.usage if self._round > 1 else self._end_members.get("usage", self.usage)
+        end = {**self._end_members, "type": "message_delta", "delta": delta, "usage": usage, **extra_members}
         return _sse_event("message_delta", _encode(end)) + _sse_event("message_stop", b'{"type":"message_stop"}')
 
 

@@ -63,6 +63,7 @@ from fairlead_formats.tools.envelopes import lost_settings, not_a_function_error
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
+"""Maximum number of bytes of an image or document that the gateway sends."""
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,256}\Z")
 
 
@@ -79,8 +80,8 @@ def _write_tool(parts: Parts) -> JsonObject:
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
         raise not_a_function_error(tool)
-    lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
-    return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
+    losses = lost_settings(tool, {"name", "description", "input_schema", "type"})
+    return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), losses=losses)
 
 
 class AnthropicMessages(MessageFormat):
@@ -93,8 +94,8 @@ class AnthropicMessages(MessageFormat):
             yield Part("/content", TEXT, text_of(content))
             return
         path = "" if isinstance(message, list) else "/content"
-        for at, block in with_paths(path, items(content)) or [("", message)]:
-            yield _part(block, at)
+        for block_path, block in with_paths(path, items(content)) or [("", message)]:
+            yield _part(block, block_path)
 
     def assembler(self, names: Names | None = None) -> Assembler:
         return AnthropicAssembler(names)
@@ -133,14 +134,16 @@ class AnthropicMessages(MessageFormat):
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         block: Any
         for path, message in with_paths("", items(messages)) or [("", messages)]:
-            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+            for block_path, block in with_paths(f"{path}/content", items(member(message, "content"))) or [
+                (path, message)
+            ]:
                 if member(block, "type") != "tool_result":
-                    yield AnswerPart(at)
+                    yield AnswerPart(block_path)
                     continue
                 content = [_block(part) for part in _parts(block.get("content"))]
                 result = result_of(content, is_error=block.get("is_error") is True)
                 extra_names = extras(block, "type", "tool_use_id", "content", "is_error")
-                yield AnswerPart(at, ToolResult(text_of(block.get("tool_use_id")), "", result), extra_names)
+                yield AnswerPart(block_path, ToolResult(text_of(block.get("tool_use_id")), "", result), extra_names)
 
 
 def _part(block: object, path: str) -> Part:
@@ -203,7 +206,7 @@ class AnthropicAssembler(BlockAssembler):
         if kind == "content_block_start":
             return self._start(index, _tool_use(member(event, "content_block")))
         if kind == "content_block_delta":
-            return self._grow(index, member(member(event, "delta"), "partial_json"))
+            return self._append_piece(index, member(member(event, "delta"), "partial_json"))
         return self._stop(index) if kind == "content_block_stop" else []
 
 

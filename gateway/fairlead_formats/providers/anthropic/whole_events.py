@@ -11,7 +11,7 @@ from msgspec import Raw
 from fairlead_formats.providers.anthropic.blocks import TOOL_USE
 from fairlead_formats.wire.protocol import BadAnswer
 
-_AT_THE_END: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+_END_MEMBERS: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
 """Members of the message that a stream sends at its end, in the `message_delta`."""
 _DELTAS: Final[Mapping[str, Mapping[str, str]]] = {
     "text": {"text": "text_delta"},
@@ -28,21 +28,21 @@ class _WholeMessage(msgspec.Struct):
 
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_message: Final = msgspec.json.Decoder(_WholeMessage).decode
+_decode_message: Final = msgspec.json.Decoder(_WholeMessage).decode
 _raws: Final = msgspec.json.Decoder(list[Raw] | None).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
     """Data of the events from `message_start` to `message_stop`. Raises BadAnswer."""
     try:
-        members, read = _members(body), _message(body)
-        blocks = [event for index, block in enumerate(read.content) for event in _block_events(index, block)]
+        members, message = _members(body), _decode_message(body)
+        blocks = [event for index, block in enumerate(message.content) for event in _block_events(index, block)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the provider's answer is not a message: {error}") from error
-    calls = any(_any(block.get("type", b"null")) == TOOL_USE for block in read.content)
-    delta = {name: members[name] for name in _AT_THE_END if name in members}
-    delta |= {"stop_reason": Raw(_encode(read.stop_reason or (TOOL_USE if calls else "end_turn")))}
+    has_calls = any(_decode(block.get("type", b"null")) == TOOL_USE for block in message.content)
+    delta = {name: members[name] for name in _END_MEMBERS if name in members}
+    delta |= {"stop_reason": Raw(_encode(message.stop_reason or (TOOL_USE if has_calls else "end_turn")))}
     usage = members.get("usage", Raw(b"{}"))
     start_message: dict[str, Any] = {
         **members,
@@ -51,18 +51,18 @@ def whole_events(body: bytes) -> list[bytes]:
         "stop_sequence": None,
         "usage": usage,
     }
-    more = {name: members[name] for name in ("context_management",) if name in members}
+    further_members = {name: members[name] for name in ("context_management",) if name in members}
     return [
         _encode({"type": "message_start", "message": start_message}),
         *blocks,
-        _encode({"type": "message_delta", "delta": delta, "usage": usage, **more}),
+        _encode({"type": "message_delta", "delta": delta, "usage": usage, **further_members}),
         b'{"type":"message_stop"}',
     ]
 
 
 def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
     """Data of the events of one block. A block of a type without deltas is sent whole in its start event."""
-    kind = str(_any(block.get("type", b"null")))
+    kind = str(_decode(block.get("type", b"null")))
     start: dict[str, Any] = dict(block)
     deltas: list[dict[str, Any]] = []
     for name, delta_type in _DELTAS.get(kind, {}).items():

@@ -30,7 +30,7 @@ from fairlead_mcp.surrogates import replace_lone_surrogates
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class BedrockAnswer:
@@ -42,16 +42,16 @@ class BedrockAnswer:
         """Raises BadAnswer."""
         try:
             self._members = _members(replace_lone_surrogates(body))
-            message = _any(_members(self._members["output"])["message"])
-            usage = _any(self._members.get("usage", b"null"))
-            reason = _any(self._members.get("stopReason", b"null"))
+            message = _decode(_members(self._members["output"])["message"])
+            usage = _decode(self._members.get("usage", b"null"))
+            reason = _decode(self._members.get("stopReason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not an answer of Converse: {error}") from error
         except KeyError as error:
             raise BadAnswer("the provider's answer has no message") from error
         content = message.get("content") if isinstance(message, dict) else None
-        taken: set[str] = set()
-        self.blocks = [_with_id(block, taken) for block in blocks_of(content)]
+        earlier_ids: set[str] = set()
+        self.blocks = [_with_id(block, earlier_ids) for block in blocks_of(content)]
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         self.stop_reason = reason if isinstance(reason, str) else ""
         self.malformed_call = is_malformed_call(self.blocks, self.stop_reason)
@@ -67,15 +67,18 @@ class BedrockAnswer:
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.blocks = [unwrap_call(block, calls) for block in self.blocks]
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         return None  # no turn needs to be stored: the API accepts finished turns without their reasoning
 
     def write(self, loop: LoopResult) -> bytes:
         """The client's answer, with the blocks of all rounds. Converse has no form for calls that the gateway ran."""
-        rounds = [*(each for each in loop.before if isinstance(each, BedrockAnswer)), self]
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, BedrockAnswer)),
+            self,
+        ]
         content: list[Block] = []
-        for number, each in enumerate(rounds, 1):
-            content += visible_blocks(each.blocks, number, loop.client_tools)
+        for number, round_answer in enumerate(rounds, 1):
+            content += visible_blocks(round_answer.blocks, number, loop.client_tools)
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members["output"] = Raw(_encode({"message": {"role": "assistant", "content": content}}))
         if loop.usage and len(rounds) > 1:
@@ -92,11 +95,11 @@ def is_malformed_call(blocks: Sequence[Block], stop_reason: str) -> bool:
 
 def visible_blocks(blocks: Sequence[Block], number: int, client_tools: Collection[str] | None) -> list[Block]:
     """Blocks of round `number` that the client receives. From round 2 on, reasoning has `FOREIGN_SIGNATURE`."""
-    visible = [block for block in blocks if not is_hidden(block, client_tools)]
+    client_blocks = [block for block in blocks if not is_hidden(block, client_tools)]
     if number == 1:
-        return visible
-    shown = [as_foreign(block) if REASONING in block else block for block in visible]
-    return [block for block in shown if block is not None]
+        return client_blocks
+    client_form = [as_foreign(block) if REASONING in block else block for block in client_blocks]
+    return [block for block in client_form if block is not None]
 
 
 def hides_all_calls(blocks: Sequence[Block], client_tools: Collection[str] | None) -> bool:
@@ -111,19 +114,19 @@ def unwrap_call(block: Block, calls: Mapping[str, InnerCall]) -> Block:
     call = calls.get(str(use.get("toolUseId"))) if use is not None else None
     if call is None or use is None:
         return block
-    return {TOOL_USE: {**use, "name": call.name, "input": _any(call.arguments)}}
+    return {TOOL_USE: {**use, "name": call.name, "input": _decode(call.arguments)}}
 
 
-def _with_id(block: Block, taken: set[str]) -> Block:
+def _with_id(block: Block, earlier_ids: set[str]) -> Block:
     """The block, with a new id if it is a call that has none or repeats the id of an earlier call.
 
-    `taken`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
+    `earlier_ids`: ids of the answer's earlier calls. The id of an unchanged call is added to it.
     """
     use = call_in(block)
     if use is None:
         return block
     ident = use.get("toolUseId")
-    if isinstance(ident, str) and ident and ident not in taken:
-        taken.add(ident)
+    if isinstance(ident, str) and ident and ident not in earlier_ids:
+        earlier_ids.add(ident)
         return block
     return {TOOL_USE: {**use, "toolUseId": new_id("toolu")}}

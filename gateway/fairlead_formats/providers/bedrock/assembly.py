@@ -19,9 +19,9 @@ _decode_json: Final = msgspec.json.Decoder().decode
 class ConverseBlock:
     """One unfinished block of a stream."""
 
-    def __init__(self, start: object, taken: Collection[str] = (), delta: object = None) -> None:
+    def __init__(self, start: object, earlier_ids: Collection[str] = (), delta: object = None) -> None:
         """`start`: member `start` of the block's `contentBlockStart`. A block without this event begins with its first
-        `delta`. `taken`: ids of the answer's earlier calls.
+        `delta`. `earlier_ids`: ids of the answer's earlier calls.
         """
         self.index: int | None = None
         """Index in the client's stream; None if the block is hidden, and until `is_numbered`."""
@@ -37,7 +37,7 @@ class ConverseBlock:
         self.is_redacted = False
         """Whether the block is reasoning that only its model can read."""
         ident = text_of(self.start.get("toolUseId"))
-        self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in taken)
+        self.has_new_id = call_in({self.kind: self.start}) is not None and (not ident or ident in earlier_ids)
         """Whether the call has a new id, because the provider sent none or repeated the id of an earlier call."""
         if self.has_new_id:
             self.start["toolUseId"] = new_id("toolu")
@@ -47,7 +47,7 @@ class ConverseBlock:
         """Id of a call; empty for other blocks."""
         return str(self.start["toolUseId"]) if call_in({self.kind: self.start}) is not None else ""
 
-    def grow(self, delta: object) -> None:
+    def add_delta(self, delta: object) -> None:
         """Add the members of a delta to the block."""
         if not self._texts and not self.start and isinstance(delta, dict) and REASONING in delta:
             self.kind = REASONING  # some models begin a block of reasoning with an empty start
@@ -77,10 +77,10 @@ class ConverseBlock:
         return {REASONING: {"reasoningText": {"text": "", **texts}}}
 
 
-def _input(written: str) -> object:
+def _input(text: str) -> object:
     """Input of a call. Text that is not a JSON object is wrapped, because the API accepts only objects."""
     try:
-        value = _decode_json(written) if written.strip() else {}
+        value = _decode_json(text) if text.strip() else {}
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {INVALID: written}
+    return value if isinstance(value, dict) else {INVALID: text}

@@ -69,8 +69,8 @@ def is_foreign_reasoning(block: Mapping[str, Any]) -> bool:
 
 def message_of(blocks: Iterable[Block], stop_reason: str) -> dict[str, Any]:
     """The assistant's message, without calls that may be truncated."""
-    finished = not truncates(stop_reason)
-    return {"role": "assistant", "content": [block for block in blocks if finished or call_in(block) is None]}
+    is_complete = not truncates(stop_reason)
+    return {"role": "assistant", "content": [block for block in blocks if is_complete or call_in(block) is None]}
 
 
 def as_request(role: str, blocks: Sequence[Block]) -> list[bytes]:
@@ -84,19 +84,19 @@ def without_calls(blocks: Iterable[Block]) -> list[Block]:
 
     Reasoning is left out: it was signed for the calls that are text now.
     """
-    written: list[Block] = []
+    written_blocks: list[Block] = []
     for block in blocks:
         use, result = block.get(TOOL_USE), block.get(TOOL_RESULT)
         if use is not None:
             arguments = _encode(member(use, "input")).decode()
-            written.append({"text": f"[call of {text_of(member(use, 'name'))} with {arguments}]"})
+            written_blocks.append({"text": f"[call of {text_of(member(use, 'name'))} with {arguments}]"})
         elif result is not None:
             outcome = "error" if member(result, "status") == "error" else "result"
-            written.append({"text": f"[{outcome} of a call]"})
-            written += [_result_as_block(part) for part in blocks_of(member(result, "content"))]
+            written_blocks.append({"text": f"[{outcome} of a call]"})
+            written_blocks += [_result_as_block(part) for part in blocks_of(member(result, "content"))]
         elif REASONING not in block:
-            written.append(block)
-    return written
+            written_blocks.append(block)
+    return written_blocks
 
 
 def _result_as_block(part: Block) -> Block:

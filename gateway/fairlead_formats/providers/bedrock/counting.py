@@ -16,7 +16,7 @@ from fairlead_formats.providers.bedrock.paths import COUNT, path_of
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
 from fairlead_formats.wire.protocol import BadRequest, WireRequest
 
-_COUNTED: Final = ("messages", "system", "toolConfig", "additionalModelRequestFields")
+_COUNTED_MEMBERS: Final = ("messages", "system", "toolConfig", "additionalModelRequestFields")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -28,20 +28,20 @@ class BedrockCounting:
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         with reading_body():
-            outer = _members(body)
-            request_input = _members(outer.get("input", b"{}"))
+            count_members = _members(body)
+            request_input = _members(count_members.get("input", b"{}"))
             if "converse" not in request_input:
                 raise BadRequest("input: the gateway counts only requests of Converse; send `input.converse`", "input")
-            inner = _members(request_input["converse"])
-        if GATEWAY_MEMBER in outer:
-            inner[GATEWAY_MEMBER] = outer[GATEWAY_MEMBER]
-        return BEDROCK.read(_encode(inner), model, False)
+            converse_members = _members(request_input["converse"])
+        if GATEWAY_MEMBER in count_members:
+            converse_members[GATEWAY_MEMBER] = count_members[GATEWAY_MEMBER]
+        return BEDROCK.read(_encode(converse_members), model, False)
 
     def path(self, model: str) -> str:
         return path_of(model, COUNT)
 
     def body(self, request: bytes, model: str) -> bytes:
-        members = {name: raw for name, raw in _members(request).items() if name in _COUNTED}
+        members = {name: raw for name, raw in _members(request).items() if name in _COUNTED_MEMBERS}
         return _encode({"input": {"converse": members}})
 
     def write(self, tokens: int) -> bytes:

@@ -45,7 +45,7 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
     "overloaded": (503, "ServiceUnavailableException"),
     "timeout": (408, "ModelTimeoutException"),
 }
-_IN_STREAMS: Final[Mapping[str, str]] = {
+_STREAM_EXCEPTIONS: Final[Mapping[str, str]] = {
     "InternalServerException": "internalServerException",
     "ServiceQuotaExceededException": "throttlingException",
     "ServiceUnavailableException": "serviceUnavailableException",
@@ -53,18 +53,19 @@ _IN_STREAMS: Final[Mapping[str, str]] = {
     "ValidationException": "validationException",
 }
 """Maps the type of an error to the name of the exception in a stream; `modelStreamErrorException` for other types."""
-_CREDENTIALS: Final = re.compile(
+_CREDENTIAL_ERROR: Final = re.compile(
     r"not authorized to perform|security token|request signature|signature expired|authentication failed|api key"
     r"|authentication token|credential",
     re.IGNORECASE,
 )
+"""Texts in messages of AWS about credentials, which clients do not receive."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def error_object(error: LlmError) -> dict[str, str]:
     """An error of the gateway in AWS's form. The member `reason` is an addition of the gateway."""
-    otherwise = "InternalServerException" if error.status >= 500 else "ValidationException"
-    return {"__type": _TYPES.get(error.status, otherwise), "message": str(error), "reason": error.code}
+    default_type = "InternalServerException" if error.status >= 500 else "ValidationException"
+    return {"__type": _TYPES.get(error.status, default_type), "message": str(error), "reason": error.code}
 
 
 def error_body(error: LlmError) -> bytes:
@@ -89,7 +90,7 @@ def error_in(body: bytes) -> bytes | None:
     message = text_of(member(error, "message", "Message"))
     if not message:
         return None
-    if _CREDENTIALS.search(message):
+    if _CREDENTIAL_ERROR.search(message):
         return error_body(refused_key_error())
     return _encode({"__type": text_of(member(error, "__type", "code")) or "ModelErrorException", "message": message})
 
@@ -100,7 +101,7 @@ def write_provider_refusal(status: int, body: bytes) -> tuple[int, bytes]:
     """
     error = decode_object(body)
     message = text_of(member(error, "message", "Message"))
-    if status in (401, 403) and _CREDENTIALS.search(message):
+    if status in (401, 403) and _CREDENTIAL_ERROR.search(message):
         return status, error_body(refused_key_error())
     kind = text_of(member(error, "__type", "code")) or _TYPES.get(status, "InternalServerException")
     return status, _encode({**error, "__type": kind, "message": message})
@@ -117,4 +118,4 @@ def exception_of(name: str, payload: object) -> bytes:
 
 def name_in_streams(error: Mapping[str, Any]) -> str:
     """Name of the exception that reports an error in a stream."""
-    return _IN_STREAMS.get(text_of(error.get("__type")), "modelStreamErrorException")
+    return _STREAM_EXCEPTIONS.get(text_of(error.get("__type")), "modelStreamErrorException")

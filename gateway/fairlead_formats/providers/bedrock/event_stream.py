@@ -24,10 +24,10 @@ CONTENT_TYPE: Final = "application/vnd.amazon.eventstream"
 _PRELUDE: Final = struct.Struct(">III")
 _CRC: Final = struct.Struct(">I")
 _LENGTH: Final = struct.Struct(">H")
-_STRING: Final = 7
-_SIZES: Final[Mapping[int, int]] = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+_STRING_TYPE: Final = 7
+_FIXED_SIZES: Final[Mapping[int, int]] = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Length in bytes of header values, by type, for the types with a fixed length."""
-_VARIABLE: Final = (6, _STRING)
+_TYPES_WITH_LENGTH: Final = (6, _STRING_TYPE)
 """Types of header values that begin with their length: byte arrays and strings."""
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -84,23 +84,23 @@ def _data(message: bytes, headers_length: int) -> bytes:
 def _headers(raw: bytes) -> dict[str, str]:
     """Headers with string values, by name."""
     headers: dict[str, str] = {}
-    at = 0
+    offset = 0
     try:
-        while at < len(raw):
-            name = raw[at + 1 : at + 1 + raw[at]].decode()
-            at += 1 + raw[at]
-            kind = raw[at]
-            at += 1
-            size = _SIZES.get(kind, 0)
-            if kind in _VARIABLE:
-                size = _LENGTH.unpack_from(raw, at)[0]
-                at += _LENGTH.size
-            elif kind not in _SIZES:
+        while offset < len(raw):
+            name = raw[offset + 1 : offset + 1 + raw[offset]].decode()
+            offset += 1 + raw[offset]
+            kind = raw[offset]
+            offset += 1
+            size = _FIXED_SIZES.get(kind, 0)
+            if kind in _TYPES_WITH_LENGTH:
+                size = _LENGTH.unpack_from(raw, offset)[0]
+                offset += _LENGTH.size
+            elif kind not in _FIXED_SIZES:
                 raise BadStream(f"the provider's stream has a header of the unknown type {kind}")
-            if kind == _STRING:
-                headers[name] = raw[at : at + size].decode()
-            at += size
-        if at > len(raw):
+            if kind == _STRING_TYPE:
+                headers[name] = raw[offset : offset + size].decode()
+            offset += size
+        if offset > len(raw):
             raise IndexError
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise BadStream("the provider's stream has a message whose headers are cut") from error
@@ -125,4 +125,4 @@ def write_message(name: str, payload: bytes | Raw, message_type: str = "event") 
 
 def _write_header(name: str, value: str) -> bytes:
     encoded, text = name.encode(), value.encode()
-    return bytes((len(encoded),)) + encoded + bytes((_STRING,)) + _LENGTH.pack(len(text)) + text
+    return bytes((len(encoded),)) + encoded + bytes((_STRING_TYPE,)) + _LENGTH.pack(len(text)) + text

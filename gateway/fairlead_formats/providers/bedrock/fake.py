@@ -18,7 +18,7 @@ from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import ScriptedTurn, pieces
 from fairlead_formats.wire.errors import LlmError
 
-PER_TOKEN: Final = 4
+BYTES_PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
 
@@ -38,8 +38,10 @@ class BedrockApi:
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         target = read_path(path)
-        wrapped = (request.get("input") or {}).get("converse")  # CountTokens has a request of Converse as its input
-        converse_request = request if wrapped is None else wrapped
+        counted_request = (request.get("input") or {}).get(
+            "converse"
+        )  # CountTokens has a request of Converse as its input
+        converse_request = request if counted_request is None else counted_request
         violation = fault(converse_request, target.model if target else "", self._check_schema)
         if violation is None:
             return None
@@ -48,7 +50,7 @@ class BedrockApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(f"/{COUNT}"):
             return None
-        return json.dumps({"inputTokens": len(json.dumps(request["input"]["converse"])) // PER_TOKEN}).encode()
+        return json.dumps({"inputTokens": len(json.dumps(request["input"]["converse"])) // BYTES_PER_TOKEN}).encode()
 
     def stream_event(self, data: str) -> bytes:
         """One message of the stream; `data` is an object with the payload below the name of the event."""
@@ -76,8 +78,8 @@ class BedrockApi:
         for text in turn.thoughts:
             for piece in pieces(text):
                 yield _event("contentBlockDelta", index, delta={"reasoningContent": {"text": piece}})
-            signed = {"reasoningContent": {"signature": signature(number, text)}}
-            yield _event("contentBlockDelta", index, delta=signed)
+            signature_delta = {"reasoningContent": {"signature": signature(number, text)}}
+            yield _event("contentBlockDelta", index, delta=signature_delta)
             yield _event("contentBlockStop", index)
             index += 1
         for piece in pieces(turn.text):
@@ -98,8 +100,8 @@ class BedrockApi:
 
 
 def _event(name: str, index: int | None = None, **members: Any) -> str:
-    at = {} if index is None else {"contentBlockIndex": index}
-    return json.dumps({name: {**at, **members, "p": "abcdefgh"}})  # the API pads its events to hide their lengths
+    position = {} if index is None else {"contentBlockIndex": index}
+    return json.dumps({name: {**position, **members, "p": "abcdefgh"}})  # the API pads its events to hide their lengths
 
 
 def _thought(number: int, text: str) -> dict[str, Any]:

@@ -39,6 +39,7 @@ _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _DOCUMENT_NAME: Final = re.compile(r"(?! )(?:[A-Za-z0-9()\[\]-]| (?! )){1,200}")
 _CLAUDE: Final = re.compile(r"claude|anthropic")
 _MIXES_RESULTS: Final = re.compile(r"claude|anthropic|nova")
+"""Models that accept results together with other blocks in one message."""
 MIN_BUDGET: Final = 1024
 
 Block = Mapping[str, Any]
@@ -61,8 +62,8 @@ def _faults(request: Mapping[str, Any], model: str, check_schema: SchemaCheck) -
     messages: Sequence[Mapping[str, Any]] = request.get("messages") or []
     if not messages or messages[0].get("role") != "user":
         yield CONVERSE_RULES.broken_rule("converse-first-role")
-    for before, message in itertools.pairwise(messages):
-        if before.get("role") == message.get("role"):
+    for previous_message, message in itertools.pairwise(messages):
+        if previous_message.get("role") == message.get("role"):
             yield CONVERSE_RULES.broken_rule("converse-alternation")
     for index, block in enumerate(request.get("system") or ()):
         if block.get("text") == "":
@@ -97,7 +98,7 @@ def _tool_faults(config: Mapping[str, Any] | None, check_schema: SchemaCheck) ->
 
 
 def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_tools: bool) -> Iterator[BrokenRule]:
-    called: list[str] = []
+    call_ids: list[str] = []
     for index, message in enumerate(messages):
         at = f"messages.{index}"
         content: Sequence[Block] = message.get("content") or []
@@ -109,16 +110,16 @@ def _message_faults(messages: Sequence[Mapping[str, Any]], model: str, *, has_to
         results = [block["toolResult"] for block in content if "toolResult" in block]
         if (uses or results) and not has_tools:
             yield CONVERSE_RULES.broken_rule("converse-tool-config")
-        yield from _result_faults(f"{at}.content", called, [str(result.get("toolUseId")) for result in results])
+        yield from _result_faults(f"{at}.content", call_ids, [str(result.get("toolUseId")) for result in results])
         if results and len(results) < len(content) and not _MIXES_RESULTS.search(model):
             yield CONVERSE_RULES.broken_rule("converse-results-alone", at=f"{at}.content")
-        called = [str(use.get("toolUseId")) for use in uses]
-        for ident, times in Counter(called).items():
-            if times > 1:
+        call_ids = [str(use.get("toolUseId")) for use in uses]
+        for ident, count in Counter(call_ids).items():
+            if count > 1:
                 yield CONVERSE_RULES.broken_rule("converse-call-ids-unique", at=f"{at}.content", id=ident)
-    if called:
+    if call_ids:
         yield CONVERSE_RULES.broken_rule(
-            "converse-missing-result", at=f"messages.{len(messages)}.content", ids=", ".join(called)
+            "converse-missing-result", at=f"messages.{len(messages)}.content", ids=", ".join(call_ids)
         )
 
 
@@ -163,11 +164,11 @@ def _call_faults(at: str, use: Mapping[str, Any]) -> Iterator[BrokenRule]:
         yield CONVERSE_RULES.broken_rule("converse-call-input", at=at)
 
 
-def _result_faults(at: str, called: Sequence[str], results: Sequence[str]) -> Iterator[BrokenRule]:
-    missing = [ident for ident in called if ident not in results]
+def _result_faults(at: str, call_ids: Sequence[str], results: Sequence[str]) -> Iterator[BrokenRule]:
+    missing = [ident for ident in call_ids if ident not in results]
     if missing:
         yield CONVERSE_RULES.broken_rule("converse-missing-result", at=at, ids=", ".join(missing))
-    if set(results) - set(called) or len(results) > len(set(results)):
+    if set(results) - set(call_ids) or len(results) > len(set(results)):
         yield CONVERSE_RULES.broken_rule("converse-result-without-call", at=at)
 
 
@@ -178,8 +179,8 @@ def _document_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRu
         documents = [block["document"] for block in content if "document" in block]
         if documents and not any("text" in block for block in content):
             yield CONVERSE_RULES.broken_rule("converse-document-text", at=f"messages.{index}")
-        inner = [part for block in content for part in (block.get("toolResult") or {}).get("content") or ()]
-        for document in (*documents, *(part["document"] for part in inner if "document" in part)):
+        result_parts = [part for block in content for part in (block.get("toolResult") or {}).get("content") or ()]
+        for document in (*documents, *(part["document"] for part in result_parts if "document" in part)):
             name = str(document.get("name"))
             if not _DOCUMENT_NAME.fullmatch(name):
                 yield CONVERSE_RULES.broken_rule("converse-document-name", at=f"messages.{index}")

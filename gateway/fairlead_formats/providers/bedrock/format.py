@@ -72,25 +72,25 @@ class BedrockFormat(FamilyFormat):
         return ranges
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-        outgoing: list[bytes | Raw] = []
+        provider_messages: list[bytes | Raw] = []
         pending_results: list[Block] = []
         for index, raw in enumerate(messages):
             turn = turns.get(index)
             message = decode_object(raw) if pending_results else {}
             if turn is not None:
-                outgoing += [*as_request("user", pending_results), *turn.before]
+                provider_messages += [*as_request("user", pending_results), *turn.messages]
                 pending_results = [
-                    block for each in turn.results for block in blocks_of(decode_object(each).get("content"))
+                    block for result in turn.results for block in blocks_of(decode_object(result).get("content"))
                 ]
                 continue
             if not pending_results:
-                outgoing.append(raw)
+                provider_messages.append(raw)
             elif message.get("role") == "user":
-                outgoing.append(_with_results(message, pending_results))
+                provider_messages.append(_with_results(message, pending_results))
             else:
-                outgoing += [*as_request("user", pending_results), raw]
+                provider_messages += [*as_request("user", pending_results), raw]
             pending_results = []
-        return [*outgoing, *as_request("user", pending_results)]
+        return [*provider_messages, *as_request("user", pending_results)]
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
@@ -108,8 +108,8 @@ class BedrockFormat(FamilyFormat):
 def _with_results(message: Mapping[str, Any], results: Sequence[Block]) -> bytes:
     """A user message with the gateway's `results` in front: the API requires all results in one message."""
     blocks = blocks_of(message.get("content"))
-    ordered = sorted(blocks, key=lambda block: TOOL_RESULT not in block)
-    return _encode({**message, "content": [*results, *ordered]})
+    ordered_blocks = sorted(blocks, key=lambda block: TOOL_RESULT not in block)
+    return _encode({**message, "content": [*results, *ordered_blocks]})
 
 
 BEDROCK: Final = BedrockFormat()

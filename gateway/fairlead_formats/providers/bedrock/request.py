@@ -32,15 +32,15 @@ from fairlead_formats.wire.raw_json import array, decode_object
 
 NO_CALLS: Final = "none"
 """Tool choice that forbids calls. The API has no such choice, so it is removed before a request goes to the API."""
-_FOREIGN: Final = FOREIGN_SIGNATURE.encode()
-_MARKS: Final = tuple(f'"{name}"'.encode() for name in (TOOL_USE, TOOL_RESULT))
+_FOREIGN_BYTES: Final = FOREIGN_SIGNATURE.encode()
+_CALL_MEMBERS: Final = tuple(f'"{name}"'.encode() for name in (TOOL_USE, TOOL_RESULT))
 _MANAGED_PROMPT: Final = ":prompt/"
 """Part of the ARN of a managed prompt (Prompt management), which defines its own tools."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
-_messages: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_decode: Final = msgspec.json.Decoder().decode
+_decode_messages: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 class _ConverseMembers(msgspec.Struct, rename="camel"):
@@ -49,7 +49,7 @@ class _ConverseMembers(msgspec.Struct, rename="camel"):
     fairlead: Raw = Raw(b"{}")
 
 
-_read: Final = msgspec.json.Decoder(_ConverseMembers).decode
+_decode_request: Final = msgspec.json.Decoder(_ConverseMembers).decode
 
 
 class BedrockRequest(FamilyRequest):
@@ -58,16 +58,16 @@ class BedrockRequest(FamilyRequest):
     def __init__(self, body: bytes, model: str, stream: bool) -> None:
         """`model` and `stream` come from the path. Raises BadRequest."""
         with reading_body():
-            read = _read(body)
+            request_members = _decode_request(body)
             self._members = _members(body)
-            self._config = read.tool_config or {}
+            self._config = request_members.tool_config or {}
             self._tools = _raws(self._config.get("tools", b"[]"))
-            choice = _any(self._config.get("toolChoice", b"null"))
-            names = [_name(_any(tool)) for tool in self._tools]
-        self._take_messages(read.messages, "messages")
+            choice = _decode(self._config.get("toolChoice", b"null"))
+            names = [_name(_decode(tool)) for tool in self._tools]
+        self._take_messages(request_members.messages, "messages")
         self.model = model
         self.stream = stream
-        self.gateway_options = read.fairlead
+        self.gateway_options = request_members.fairlead
         self.tool_names = frozenset(filter(None, names))
         self._choice = next(iter(choice), "") if isinstance(choice, dict) else ""
         self.no_injection = _MANAGED_PROMPT in model or "promptVariables" in self._members
@@ -102,7 +102,7 @@ def _name(tool: object) -> str:
 
 def _without_foreign(raw: bytes | Raw) -> bytes | Raw:
     """A message without reasoning that has `FOREIGN_SIGNATURE`."""
-    if _FOREIGN not in bytes(raw):
+    if _FOREIGN_BYTES not in bytes(raw):
         return raw
     message = decode_object(raw)
     blocks = [block for block in blocks_of(message.get("content")) if not is_foreign_reasoning(block)]
@@ -111,7 +111,7 @@ def _without_foreign(raw: bytes | Raw) -> bytes | Raw:
 
 def _without_calls(raw: bytes | Raw) -> bytes | Raw:
     """A message with its calls and results written as text."""
-    if not any(mark in bytes(raw) for mark in _MARKS):
+    if not any(name in bytes(raw) for name in _CALL_MEMBERS):
         return raw
     message = decode_object(raw)
     return _encode({**message, "content": without_calls(blocks_of(message.get("content")))})
@@ -125,9 +125,9 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     model that did not think.
     """
     members = _members(body)
-    messages: list[dict[str, Any]] = _messages(members["messages"])
-    outgoing: list[bytes] = []
-    removed = turn_lacks_thinking = False
+    messages: list[dict[str, Any]] = _decode_messages(members["messages"])
+    provider_messages: list[bytes] = []
+    has_removed_reasoning = turn_lacks_thinking = False
     turn_begins = True
     for index, message in enumerate(messages):
         blocks, role = blocks_of(message["content"]), message["role"]
@@ -139,17 +139,17 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
             turn_lacks_thinking = _has_calls(blocks) and REASONING not in blocks[0]
             turn_begins = False
         if role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
-            outgoing.append(_encode(message))
+            provider_messages.append(_encode(message))
             continue
-        removed = True
+        has_removed_reasoning = True
         turn_lacks_thinking = turn_lacks_thinking or _has_calls(others)
-        outgoing += as_request("assistant", others)
-    fields = _any(members.get("additionalModelRequestFields", b"{}"))
-    if not removed and not (turn_lacks_thinking and member(fields, "thinking")):
+        provider_messages += as_request("assistant", others)
+    fields = _decode(members.get("additionalModelRequestFields", b"{}"))
+    if not has_removed_reasoning and not (turn_lacks_thinking and member(fields, "thinking")):
         return None
     if turn_lacks_thinking and isinstance(fields, dict) and fields.pop("thinking", None) is not None:
         members["additionalModelRequestFields"] = Raw(_encode(fields))
-    return _encode({**members, "messages": Raw(array(outgoing))})
+    return _encode({**members, "messages": Raw(array(provider_messages))})
 
 
 def _has_calls(blocks: Sequence[Block]) -> bool:

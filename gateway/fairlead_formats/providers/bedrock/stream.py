@@ -41,8 +41,8 @@ _INDEX: Final = "contentBlockIndex"
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _NO_USAGE: Final[Mapping[str, int]] = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 _encode: Final = msgspec.json.Encoder().encode
-_event: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_event: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class BedrockStream:
@@ -56,15 +56,15 @@ class BedrockStream:
         self._sent_start = False
         """Whether `messageStart` was sent to the client."""
         self.usage: dict[str, Any] = {}
-        self._begin()
+        self._begin_round()
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         self._blocks: list[ConverseBlock] = []
         self._by_index: dict[int, ConverseBlock] = {}
         """Open and finished blocks of the round, by the provider's index."""
-        self._unwrapped: list[Block] | None = None
+        self._unwrapped_blocks: list[Block] | None = None
         """All blocks of the round, after calls of `execute_tool` were replaced; None before."""
-        self._stop: dict[str, Any] = {}
+        self._stop_payload: dict[str, Any] = {}
         """Payload of the round's `messageStop`; empty before it."""
         self._metadata: dict[str, Any] = {}
         """Payload of the round's `metadata`; empty before it."""
@@ -79,29 +79,29 @@ class BedrockStream:
         data = replace_lone_surrogates(data)
         try:
             out = []
-            for name, payload in _event(data).items():
+            for name, payload in _decode_event(data).items():
                 if name == "error" or name.endswith("Exception"):
-                    error = exception_of(name, _object(payload))
+                    error = exception_of(name, _decode_object(payload))
                     raise BadStream("the provider ended its stream with an error", error)
-                out.append(self._take(name, payload))
+                out.append(self._handle(name, payload))
         except _DECODE_ERRORS as error:
             raise BadStream(f"an event of the provider's stream is not an event of Converse: {error}") from error
         return b"".join(out)
 
-    def _take(self, name: str, payload: Raw) -> bytes:
+    def _handle(self, name: str, payload: Raw) -> bytes:
         if name == "messageStop":
-            self._stop = _object(payload)
+            self._stop_payload = _decode_object(payload)
             return self._pass(name, payload)
         if name == "metadata":
-            self._metadata = _object(payload)
-            self.done = bool(self._stop)
+            self._metadata = _decode_object(payload)
+            self.done = bool(self._stop_payload)
             return self._pass(name, payload)
         if name == "messageStart":
-            repeated, self._sent_start = self._sent_start, True
-            return b"" if repeated else write_message(name, payload)
+            was_sent, self._sent_start = self._sent_start, True
+            return b"" if was_sent else write_message(name, payload)
         if name not in ("contentBlockStart", "contentBlockDelta", "contentBlockStop"):
             return self._pass(name, payload)
-        event = _object(payload)
+        event = _decode_object(payload)
         index = event.get(_INDEX)
         if not isinstance(index, int):
             raise BadStream("an event of the provider's stream has no contentBlockIndex")
@@ -111,7 +111,7 @@ class BedrockStream:
         block = self._assemble(name, index, event)
         if block.index is None:
             return b""
-        return self._show(name, block, event)
+        return self._client_event(name, block, event)
 
     def _pass(self, name: str, payload: Raw) -> bytes:
         """The unchanged event if the gateway runs no tools; otherwise empty, because `finish` writes one event for all
@@ -125,34 +125,34 @@ class BedrockStream:
         if name == "contentBlockStart":
             if block is not None:
                 raise BadStream(f"the provider's stream starts block {index}, which was started before")
-            block = self._open(index, ConverseBlock(event.get("start"), self._ids))
+            block = self._add_block(index, ConverseBlock(event.get("start"), self._ids))
             if event.get("start"):  # an empty start does not tell the kind of the block: its first delta does
-                self._number(block)
+                self._assign_index(block)
             return block
         if name == "contentBlockDelta":
             delta = event.get("delta")
             if block is None:
-                block = self._open(index, ConverseBlock(None, (), delta))
-            block.grow(delta)
-            self._number(block)
+                block = self._add_block(index, ConverseBlock(None, (), delta))
+            block.add_delta(delta)
+            self._assign_index(block)
         if block is None:
             raise BadStream(f"the provider's stream ends block {index}, which was not started")
         return block
 
-    def _open(self, index: int, block: ConverseBlock) -> ConverseBlock:
+    def _add_block(self, index: int, block: ConverseBlock) -> ConverseBlock:
         self._by_index[index] = block
         self._blocks.append(block)
         if len(self._ids) > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         return block
 
-    def _number(self, block: ConverseBlock) -> None:
-        """Give a block its index in the client's stream, unless it is hidden. No-op for a block that is decided."""
+    def _assign_index(self, block: ConverseBlock) -> None:
+        """Give a block its index in the client's stream, unless it is hidden. No effect the second time."""
         if block.is_numbered:
             return
         block.is_numbered = True
-        hidden = is_hidden(block.block(), self._client_tools) or (self._round > 1 and block.is_redacted)
-        if not hidden:
+        is_hidden_block = is_hidden(block.block(), self._client_tools) or (self._round > 1 and block.is_redacted)
+        if not is_hidden_block:
             block.index, self._block_count = self._block_count, self._block_count + 1
 
     @property
@@ -160,11 +160,11 @@ class BedrockStream:
         """Ids of the round's calls."""
         return {block.call_id for block in self._blocks if block.call_id}
 
-    def _show(self, name: str, block: ConverseBlock, event: Mapping[str, Any]) -> bytes:
+    def _client_event(self, name: str, block: ConverseBlock, event: Mapping[str, Any]) -> bytes:
         """The client's form of an event of a visible block. From round 2 on, signatures become `FOREIGN_SIGNATURE`."""
-        shown = {**event, _INDEX: block.index}
+        client_event = {**event, _INDEX: block.index}
         if name == "contentBlockStart" and block.has_new_id:
-            shown["start"] = {TOOL_USE: block.start}
+            client_event["start"] = {TOOL_USE: block.start}
         out = b""
         if self._round > 1 and block.kind == REASONING:
             if name == "contentBlockDelta" and "signature" in (member(event.get("delta"), REASONING) or {}):
@@ -172,12 +172,12 @@ class BedrockStream:
             if name == "contentBlockStop":
                 signature = {REASONING: {"signature": FOREIGN_SIGNATURE}}
                 out = _write("contentBlockDelta", {"delta": signature, _INDEX: block.index})
-        return out + _write(name, shown)
+        return out + _write(name, client_event)
 
     @property
     def stop_reason(self) -> str:
         """Stop reason of the round; empty until the provider sends it."""
-        reason = self._stop.get("stopReason")
+        reason = self._stop_payload.get("stopReason")
         return reason if isinstance(reason, str) else ""
 
     @property
@@ -186,7 +186,7 @@ class BedrockStream:
 
     @property
     def _content(self) -> list[Block]:
-        return [block.block() for block in self._blocks] if self._unwrapped is None else self._unwrapped
+        return [block.block() for block in self._blocks] if self._unwrapped_blocks is None else self._unwrapped_blocks
 
     @property
     def message(self) -> dict[str, Any]:
@@ -210,12 +210,12 @@ class BedrockStream:
         return b""
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        before = self._content
-        self._unwrapped = [unwrap_call(block, calls) for block in before]
+        wrapped_blocks = self._content
+        self._unwrapped_blocks = [unwrap_call(block, calls) for block in wrapped_blocks]
         out = b""
-        for block, wrapped in zip(self._unwrapped, before, strict=True):
+        for block, wrapped_block in zip(self._unwrapped_blocks, wrapped_blocks, strict=True):
             use = call_in(block)
-            if block is wrapped or use is None:
+            if block is wrapped_block or use is None:
                 continue
             index, self._block_count = self._block_count, self._block_count + 1
             start = {name: value for name, value in use.items() if name != "input"}
@@ -233,13 +233,13 @@ class BedrockStream:
 
     def next_round(self) -> None:
         self._round += 1
-        self._begin()
+        self._begin_round()
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """`messageStop`, and `metadata` with `extra_members`; empty if every event passed unchanged."""
         if self._client_tools is None:
             return b""
-        stop = dict(self._stop)
+        stop = dict(self._stop_payload)
         if self.stop_reason == "tool_use" and hides_all_calls(self._content, self._client_tools):
             stop["stopReason"] = "end_turn"
         usage = self.usage if self._round > 1 else self._metadata.get("usage", self.usage)

@@ -72,9 +72,10 @@ from fairlead_formats.tools.envelopes import lost_settings, tools_of
 BEDROCK: Final = "bedrock-converse"
 """Name of the format."""
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
+"""Maximum number of bytes of an image that the API accepts: 3.75 MiB."""
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
 _CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
-_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+_FORBIDDEN_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
 
 
 def _write_tool(parts: Parts) -> JsonObject:
@@ -95,8 +96,10 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise UnusableSchema("inputSchema is not an object")
-    lost = lost_settings(spec, {"name", "description", "inputSchema"}, "/toolSpec") + lost_settings(tool, {"toolSpec"})
-    return ProviderTool(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
+    losses = lost_settings(spec, {"name", "description", "inputSchema"}, "/toolSpec") + lost_settings(
+        tool, {"toolSpec"}
+    )
+    return ProviderTool(spec.get("name"), spec.get("description"), (schema or {}).get("json"), losses=losses)
 
 
 def _unpack(payload: Any) -> list[Any]:
@@ -116,8 +119,8 @@ class BedrockMessages(MessageFormat):
             if isinstance(inner, list)
             else with_paths(f"{path}/content", items(member(inner, "content")))
         )
-        for at, block in blocks or [(path, inner)]:
-            yield _part(block, at)
+        for block_path, block in blocks or [(path, inner)]:
+            yield _part(block, block_path)
 
     def assembler(self, names: Names | None = None) -> Assembler:
         return BedrockAssembler(names)
@@ -145,21 +148,25 @@ class BedrockMessages(MessageFormat):
         )
         blocks = []
         for call, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": self.write_id(call.id), "content": _content(body, report, carry)}
+            tool_result: JsonObject = {"toolUseId": self.write_id(call.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
-                written["status"] = "error"
-            blocks.append({"toolResult": written})
+                tool_result["status"] = "error"
+            blocks.append({"toolResult": tool_result})
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in with_paths("", items(messages)) or [("", messages)]:
-            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+            for block_path, block in with_paths(f"{path}/content", items(member(message, "content"))) or [
+                (path, message)
+            ]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
                     extra_names = extras(result, "toolUseId", "content", "status", "type")
-                    yield AnswerPart(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), extra_names)
+                    yield AnswerPart(
+                        block_path, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), extra_names
+                    )
                 else:
-                    yield AnswerPart(at)
+                    yield AnswerPart(block_path)
 
 
 def _inner(message: object) -> tuple[str, Any]:
@@ -229,7 +236,7 @@ def document_name(name: str, position: int) -> str:
     """The name with only those characters that the API accepts in names of documents. A document without a name is
     named after its `position`.
     """
-    return _NOT_IN_A_NAME.sub(" ", name).strip()[:200] or f"file {position}"
+    return _FORBIDDEN_IN_NAMES.sub(" ", name).strip()[:200] or f"file {position}"
 
 
 def _media(item: Media, position: int) -> JsonObject:
@@ -276,7 +283,7 @@ class BedrockAssembler(BlockAssembler):
                 partial = None if use is None else PartialCall(member(use, "toolUseId"), member(use, "name"))
                 return self._start(index, partial)
             if kind == "contentBlockDelta":
-                return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))
+                return self._append_piece(index, member(member(member(block, "delta"), "toolUse"), "input"))
             return self._stop(index)
         return []
 

@@ -33,18 +33,18 @@ class _WholeConverseAnswer(msgspec.Struct):
     output: _ConverseOutput
 
 
-_answer: Final = msgspec.json.Decoder(_WholeConverseAnswer).decode
+_decode_answer: Final = msgspec.json.Decoder(_WholeConverseAnswer).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
     """Data of the events from `messageStart` to `metadata`. Raises BadAnswer."""
     try:
-        members, message = _members(body), _answer(body).output.message
+        members, message = _members(body), _decode_answer(body).output.message
         blocks = [event for index, block in enumerate(message.content) for event in _block_events(index, block)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the provider's answer is not an answer of Converse: {error}") from error
-    calls = any(TOOL_USE in block for block in message.content)
-    stop = {"stopReason": "tool_use" if calls else "end_turn"} | _select(members, _MESSAGE_STOP)
+    has_calls = any(TOOL_USE in block for block in message.content)
+    stop = {"stopReason": "tool_use" if has_calls else "end_turn"} | _select(members, _MESSAGE_STOP)
     return [
         _encode({"messageStart": {"role": message.role}}),
         *blocks,
@@ -59,12 +59,12 @@ def _select(members: Mapping[str, Raw], names: tuple[str, ...]) -> dict[str, Any
 
 def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
     """Data of the events of one block. Only blocks of calls and results have a `contentBlockStart`."""
-    at = {"contentBlockIndex": index}
+    position = {"contentBlockIndex": index}
     deltas: list[Mapping[str, Any]] = []
     if TOOL_USE in block:
         use = _members(block[TOOL_USE])
         arguments = use.pop("input", Raw(b"{}"))
-        yield _encode({"contentBlockStart": {**at, "start": {TOOL_USE: use}}})
+        yield _encode({"contentBlockStart": {**position, "start": {TOOL_USE: use}}})
         deltas = [{TOOL_USE: {"input": bytes(arguments).decode()}}]
     elif REASONING in block:
         reasoning = _members(block[REASONING])
@@ -73,5 +73,5 @@ def _block_events(index: int, block: Mapping[str, Raw]) -> Iterator[bytes]:
     else:
         deltas = [block]
     for delta in deltas:
-        yield _encode({"contentBlockDelta": {**at, "delta": delta}})
-    yield _encode({"contentBlockStop": at})
+        yield _encode({"contentBlockDelta": {**position, "delta": delta}})
+    yield _encode({"contentBlockStop": position})

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import truncates
 from fairlead_formats.providers.gemini.carried_ids import visible_parts
-from fairlead_formats.providers.gemini.parts import BETWEEN, ContentPart, content_of, first_call, unwrap
+from fairlead_formats.providers.gemini.parts import ROUND_SEPARATOR, ContentPart, content_of, first_call, unwrap
 from fairlead_formats.providers.gemini.response import GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
@@ -25,8 +25,8 @@ class GeminiAnswer:
         """Raises BadAnswer."""
         try:
             self._response = GeminiResponse(body)
-            taken: set[str] = set()
-            self.parts = [part.add_call_id(taken) for part in self._response.parts]
+            earlier_ids: set[str] = set()
+            self.parts = [part.add_call_id(earlier_ids) for part in self._response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a response of generateContent: {error}") from error
         if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._response.members):
@@ -47,7 +47,7 @@ class GeminiAnswer:
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.parts = [unwrap(part, calls) for part in self.parts]
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         return None if truncates(self._response.finish_reason) else first_call(self.parts)
 
     @property
@@ -65,17 +65,19 @@ class GeminiAnswer:
         """
         if loop.client_tools is None:  # the gateway runs no calls, so there is only this round
             return self._response.with_extra_members(loop.extra_members)
-        rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
+        rounds = [round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, GeminiAnswer)]
         parts: list[ContentPart] = []
-        for each in (*rounds, self):
-            parts += join_rounds(parts, visible_parts(each.parts, loop.client_tools))
+        for round_answer in (*rounds, self):
+            parts += join_rounds(parts, visible_parts(round_answer.parts, loop.client_tools))
         head = rounds[0].head if rounds else {}
         return self._response.write([part.raw for part in parts], loop.usage, head, loop.extra_members)
 
 
-def join_rounds(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
-    """Parts of a later round, with an empty line before its first text if `before` has text."""
-    if not any(part.text for part in before):
+def join_rounds(earlier_parts: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
+    """Parts of a later round, with an empty line before its first text if `earlier_parts` has text."""
+    if not any(part.text for part in earlier_parts):
         return list(parts)
-    first = next((index for index, part in enumerate(parts) if part.text), None)
-    return list(parts) if first is None else [*parts[:first], ContentPart(BETWEEN), *parts[first:]]
+    first_text = next((index for index, part in enumerate(parts) if part.text), None)
+    return (
+        list(parts) if first_text is None else [*parts[:first_text], ContentPart(ROUND_SEPARATOR), *parts[first_text:]]
+    )

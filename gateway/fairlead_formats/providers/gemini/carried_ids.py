@@ -26,18 +26,18 @@ _MARK: Final = base64.b64encode(_PREFIX)
 """Beginning of signatures with an id. Nine bytes are exactly twelve characters of base64, which are the same in the
 standard and the URL-safe alphabet.
 """
-_BETWEEN: Final = "\0"
-_STANDARD: Final = str.maketrans("-_", "+/")
+_SEPARATOR: Final = "\0"
+_TO_STANDARD_ALPHABET: Final = str.maketrans("-_", "+/")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode: Final = msgspec.json.Decoder().decode
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def sign_with_id(ident: str, signature: str) -> str:
     """A signature that contains a call id. `signature` is the provider's, or empty."""
-    return base64.b64encode(_PREFIX + f"{ident}{_BETWEEN}{signature}".encode("utf-8", "replace")).decode()
+    return base64.b64encode(_PREFIX + f"{ident}{_SEPARATOR}{signature}".encode("utf-8", "replace")).decode()
 
 
 def visible_parts(parts: Iterable[ContentPart], client_tools: Collection[str]) -> list[ContentPart]:
@@ -73,7 +73,7 @@ def restore_ids(body: bytes) -> bytes:
         members = _members(body)
         contents = _ReturnedContents()
         members["contents"] = Raw(array([contents.restore(content) for content in _raws(members["contents"])]))
-    except (*_UNREADABLE, KeyError):
+    except (*_DECODE_ERRORS, KeyError):
         return body  # unreadable JSON, which the reader of the request reports to the client
     return _encode(members)
 
@@ -86,7 +86,7 @@ class _ReturnedContents:
         """Ids of calls that have no response yet, from the last content with calls; by name of the function."""
         self._original_ids: dict[str, str] = {}
         """Maps ids that the client generated to the original ids of the calls."""
-        self._previous_by_model = False
+        self._follows_model_message = False
         """Whether the previous content is a message of the model."""
 
     def restore(self, raw: Raw) -> bytes | Raw:
@@ -94,40 +94,40 @@ class _ReturnedContents:
         content = _members(raw)
         if "parts" not in content or not is_list(content["parts"]):
             return raw
-        by_model = text_of(_any(content.get("role", b"null"))) == MODEL
-        if by_model and not self._previous_by_model:
+        is_model_message = text_of(_decode(content.get("role", b"null"))) == MODEL
+        if is_model_message and not self._follows_model_message:
             self._by_name.clear()
-        self._previous_by_model = by_model
-        content["parts"] = Raw(array([self._part(part) for part in _raws(content["parts"])]))
+        self._follows_model_message = is_model_message
+        content["parts"] = Raw(array([self._restore_part(part) for part in _raws(content["parts"])]))
         return _encode(content)
 
-    def _part(self, raw: Raw) -> bytes | Raw:
+    def _restore_part(self, raw: Raw) -> bytes | Raw:
         if not any(b'"%s"' % name.encode() in bytes(raw) for name in (*CALL, *RESPONSE)):
             return raw
         part = _members(raw)
         call, response = key_of(part, *CALL), key_of(part, *RESPONSE)
         if call in part:
-            return self._call(raw, part, call)
-        return self._response(raw, part, response) if response in part else raw
+            return self._restore_call(raw, part, call)
+        return self._restore_response(raw, part, response) if response in part else raw
 
-    def _call(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
+    def _restore_call(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
         call, key = _members(part[name]), key_of(part, *SIGNATURE)
-        ident, signature = read_carried_id(_any(part.get(key, b"null")))
+        ident, signature = read_carried_id(_decode(part.get(key, b"null")))
         if not ident:
             return raw
-        client_id = text_of(_any(call.get("id", b"null")))
+        client_id = text_of(_decode(call.get("id", b"null")))
         if client_id and client_id != ident:
             self._original_ids[client_id] = ident
-        self._by_name.setdefault(text_of(_any(call.get("name", b"null"))), deque()).append(ident)
+        self._by_name.setdefault(text_of(_decode(call.get("name", b"null"))), deque()).append(ident)
         part.pop(key)
         if signature:
             part[key] = Raw(_encode(signature))
         return _encode({**part, name: {"id": ident, **{member: raw for member, raw in call.items() if member != "id"}}})
 
-    def _response(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
+    def _restore_response(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
         response = _members(part[name])
-        client_id = text_of(_any(response.get("id", b"null")))
-        open_ids = self._by_name.get(text_of(_any(response.get("name", b"null"))))
+        client_id = text_of(_decode(response.get("id", b"null")))
+        open_ids = self._by_name.get(text_of(_decode(response.get("name", b"null"))))
         ident = self._original_ids.get(client_id, "") if client_id else open_ids.popleft() if open_ids else ""
         return _encode({**part, name: {**response, "id": ident}}) if ident else raw
 
@@ -138,8 +138,8 @@ def read_carried_id(signature: object) -> tuple[str, str]:
     if not text.startswith(_MARK.decode()):
         return "", ""
     try:
-        decoded = base64.b64decode(text.translate(_STANDARD) + "=" * (-len(text) % 4), validate=True)
-        ident, _, provider_signature = decoded.removeprefix(_PREFIX).decode().partition(_BETWEEN)
+        decoded = base64.b64decode(text.translate(_TO_STANDARD_ALPHABET) + "=" * (-len(text) % 4), validate=True)
+        ident, _, provider_signature = decoded.removeprefix(_PREFIX).decode().partition(_SEPARATOR)
     except ValueError:
         return "", ""
     return (ident, provider_signature) if is_made_here(ident) else ("", "")

@@ -17,7 +17,7 @@ from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
 from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
 from fairlead_formats.wire.protocol import WireRequest
 
-_WHOLE: Final = ("generateContentRequest", "generate_content_request")
+_REQUEST_MEMBERS: Final = ("generateContentRequest", "generate_content_request")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -29,11 +29,13 @@ class GeminiCounting:
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
         with reading_body():
-            outer = _members(body)
-            inner = outer.get(key_of(outer, *_WHOLE))
-            if inner is not None:
-                gateway_member = {GATEWAY_MEMBER: outer[GATEWAY_MEMBER]} if GATEWAY_MEMBER in outer else {}
-                body = _encode({**_members(inner), **gateway_member})
+            count_members = _members(body)
+            generate_request = count_members.get(key_of(count_members, *_REQUEST_MEMBERS))
+            if generate_request is not None:
+                gateway_member = (
+                    {GATEWAY_MEMBER: count_members[GATEWAY_MEMBER]} if GATEWAY_MEMBER in count_members else {}
+                )
+                body = _encode({**_members(generate_request), **gateway_member})
         return GEMINI_EVENTS.read(body, model)
 
     def path(self, model: str) -> str:
@@ -43,8 +45,8 @@ class GeminiCounting:
         members = _members(request)
         if set(members) == {"contents"}:
             return request
-        whole = {**members, "model": Raw(_encode(resource_of(model)))}
-        return _encode({_WHOLE[0]: Raw(_encode(whole))})
+        generate_request = {**members, "model": Raw(_encode(resource_of(model)))}
+        return _encode({_REQUEST_MEMBERS[0]: Raw(_encode(generate_request))})
 
     def write(self, tokens: int) -> bytes:
         return _encode({"totalTokens": tokens})

@@ -50,11 +50,11 @@ def error_object(error: LlmError) -> dict[str, Any]:
     """The `error` object of an error response or of an error in a stream. `reason` in its details is the gateway's
     code.
     """
-    otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
+    default_status = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
     info: dict[str, Any] = {"@type": _INFO, "reason": error.code, "domain": _DOMAIN}
     if error.param is not None:
         info["metadata"] = {"field": error.param}
-    status = _STATUSES.get(error.status, otherwise)
+    status = _STATUSES.get(error.status, default_status)
     return {"code": error.status, "message": str(error), "status": status, "details": [info]}
 
 

@@ -23,7 +23,7 @@ _STATUSES: Final = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-PER_TOKEN: Final = 4
+BYTES_PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
 
@@ -50,9 +50,9 @@ class GeminiApi:
     def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):
             return None
-        whole = request.get("generateContentRequest", request)
-        parts = [whole.get(name) for name in ("systemInstruction", "tools", "contents")]
-        return json.dumps({"totalTokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
+        full_request = request.get("generateContentRequest", request)
+        parts = [full_request.get(name) for name in ("systemInstruction", "tools", "contents")]
+        return json.dumps({"totalTokens": len(json.dumps(parts)) // BYTES_PER_TOKEN}).encode()
 
     def stream_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
@@ -64,16 +64,16 @@ class GeminiApi:
         return json.dumps(_response(number, parts, _usage(turn), turn.finish_reason or "STOP")).encode()
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
-        interim = {"promptTokenCount": 100, "totalTokenCount": 100}
+        interim_usage = {"promptTokenCount": 100, "totalTokenCount": 100}
         parts = [*_thoughts(turn), *({"text": piece} for piece in pieces(turn.text))]
         for part in parts:
-            yield json.dumps(_response(number, [part], interim))
+            yield json.dumps(_response(number, [part], interim_usage))
         calls = _calls(turn, number)
         if turn.cut or turn.breaks:
             return
-        signed = turn.thoughts and not calls
-        last = calls or [{"text": "", **({"thoughtSignature": signature(number)} if signed else {})}]
-        yield json.dumps(_response(number, last, _usage(turn), turn.finish_reason or "STOP"))
+        is_signed = turn.thoughts and not calls
+        last_parts = calls or [{"text": "", **({"thoughtSignature": signature(number)} if is_signed else {})}]
+        yield json.dumps(_response(number, last_parts, _usage(turn), turn.finish_reason or "STOP"))
 
 
 def model_document(path: str) -> bytes:

@@ -18,12 +18,13 @@ from fairlead_formats.providers.gemini.request_rules import GEMINI_RULES
 from fairlead_formats.providers.gemini.thinking import LEVELS, levels_of
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 
-_STAND_IN: Final = "skip_thought_signature_validator"
+_SKIP_VALIDATION: Final = "skip_thought_signature_validator"
+"""Signature that the API accepts for calls without a signature of its own."""
 _PREFIX: Final = b"signature "
 _FUNCTIONS: Final = ("functionDeclarations", "function_declarations")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _MAX_FUNCTIONS: Final = 512
-_DATA: Final = frozenset(
+_DATA_MEMBERS: Final = frozenset(
     {
         "text",
         "inlineData",
@@ -36,7 +37,7 @@ _DATA: Final = frozenset(
         "toolResponse",
     }
 )
-_BEFORE_SIGNATURES: Final = re.compile(r"gemini-[12]\b")
+_MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12]\b")
 
 Content = Mapping[str, Any]
 
@@ -64,7 +65,9 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck, path: str) ->
             yield GEMINI_RULES.broken_rule("gemini-function-name", tool=tool, index=index)
         yield from definition_faults(function, check_schema, tool, index)
     yield from _thinking_faults(request.get("generationConfig") or {}, path)
-    yield from _content_faults(request.get("contents", []), signatures=_BEFORE_SIGNATURES.search(path) is None)
+    yield from _content_faults(
+        request.get("contents", []), needs_signatures=_MODELS_WITHOUT_SIGNATURES.search(path) is None
+    )
 
 
 def _thinking_faults(config: Mapping[str, Any], path: str) -> Iterator[BrokenRule]:
@@ -88,29 +91,29 @@ def _functions(request: Mapping[str, Any]) -> Iterator[tuple[int, int, Mapping[s
 
 def _tool_faults(request: Mapping[str, Any], names: Sequence[object]) -> Iterator[BrokenRule]:
     tools: Sequence[Mapping[str, Any]] = request.get("tools") or []
-    with_functions = [tool for tool in tools if any(name in tool for name in _FUNCTIONS)]
-    others = any(set(tool) - {*_FUNCTIONS} for tool in tools)
+    function_tools = [tool for tool in tools if any(name in tool for name in _FUNCTIONS)]
+    has_other_tools = any(set(tool) - {*_FUNCTIONS} for tool in tools)
     config = request.get("toolConfig") or {}
-    calling = config.get("functionCallingConfig") or {}
-    if len(with_functions) > 1:
+    calling_config = config.get("functionCallingConfig") or {}
+    if len(function_tools) > 1:
         yield GEMINI_RULES.broken_rule("gemini-functions-once")
-    if with_functions and others and not config.get("includeServerSideToolInvocations"):
+    if function_tools and has_other_tools and not config.get("includeServerSideToolInvocations"):
         yield GEMINI_RULES.broken_rule("gemini-functions-combined")
-    if calling.get("allowedFunctionNames") and calling.get("mode") not in ("ANY", "VALIDATED"):
+    if calling_config.get("allowedFunctionNames") and calling_config.get("mode") not in ("ANY", "VALIDATED"):
         yield GEMINI_RULES.broken_rule("gemini-allowed-mode")
-    for name in calling.get("allowedFunctionNames") or ():
+    for name in calling_config.get("allowedFunctionNames") or ():
         if name not in names:
             yield GEMINI_RULES.broken_rule("gemini-allowed-names", name=name)
     if request.get("cachedContent") and (tools or config):
         yield GEMINI_RULES.broken_rule("gemini-cached")
     if len(names) > _MAX_FUNCTIONS:
         yield GEMINI_RULES.broken_rule("gemini-function-count", count=len(names))
-    for name, times in Counter(names).items():
-        if times > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             yield GEMINI_RULES.broken_rule("gemini-function-names-unique", name=name)
 
 
-def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterator[BrokenRule]:
+def _content_faults(contents: Sequence[Content], *, needs_signatures: bool) -> Iterator[BrokenRule]:
     if not contents:
         yield GEMINI_RULES.broken_rule("gemini-contents")
         return
@@ -120,12 +123,12 @@ def _content_faults(contents: Sequence[Content], *, signatures: bool) -> Iterato
         if not content.get("parts"):
             yield GEMINI_RULES.broken_rule("gemini-parts", content=number)
         for index, part in enumerate(_parts(content)):
-            if not any(camel(member) in _DATA for member in part):
+            if not any(camel(member) in _DATA_MEMBERS for member in part):
                 yield GEMINI_RULES.broken_rule("gemini-part-data", content=number, index=index)
     if contents[-1].get("role") == "model":
         yield GEMINI_RULES.broken_rule("gemini-last-role")
     yield from _turn_faults(contents)
-    yield from _signature_faults(contents, required=signatures)
+    yield from _signature_faults(contents, needs_signatures=needs_signatures)
 
 
 def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
@@ -150,14 +153,14 @@ def _turn_faults(contents: Sequence[Content]) -> Iterator[BrokenRule]:
         calls = []
 
 
-def _signature_faults(contents: Sequence[Content], *, required: bool) -> Iterator[BrokenRule]:
-    begin = max((index for index, content in enumerate(contents) if _is_user_message(content)), default=0)
+def _signature_faults(contents: Sequence[Content], *, needs_signatures: bool) -> Iterator[BrokenRule]:
+    turn_start = max((index for index, content in enumerate(contents) if _is_user_message(content)), default=0)
     for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
-        signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
-        if required and index > begin and calls and "thoughtSignature" not in calls[0]:
+        call_signatures = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
+        if needs_signatures and index > turn_start and calls and "thoughtSignature" not in calls[0]:
             yield GEMINI_RULES.broken_rule("gemini-missing-signature", content=index)
-        if not all(map(_is_valid_signature, signed)):
+        if not all(map(_is_valid_signature, call_signatures)):
             yield GEMINI_RULES.broken_rule("gemini-signature", content=index)
 
 
@@ -168,7 +171,7 @@ def _is_user_message(content: Content) -> bool:
 
 def _is_valid_signature(text: str) -> bool:
     try:
-        return text == _STAND_IN or base64.b64decode(text, validate=True).startswith(_PREFIX)
+        return text == _SKIP_VALIDATION or base64.b64decode(text, validate=True).startswith(_PREFIX)
     except binascii.Error:
         return False
 

@@ -15,7 +15,7 @@ from fairlead_mcp.schemas import LISTS, SINGLES
 JsonObject = dict[str, Any]
 
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-_NAMES: Final = {
+_KEYWORDS_BY_SNAKE_CASE: Final = {
     "any_of": "anyOf",
     "min_length": "minLength",
     "max_length": "maxLength",
@@ -28,27 +28,27 @@ _NAMES: Final = {
 
 def from_openapi(schema: JsonObject) -> JsonObject:
     """The schema in JSON Schema 2020-12. Raises TooMuch for a schema with too many or too deeply nested parts."""
-    converted: JsonObject = _schema(schema, ConversionBudget(), 0)
+    converted: JsonObject = _convert(schema, ConversionBudget(), 0)
     return converted
 
 
-def _schema(schema: Any, budget: ConversionBudget, depth: int) -> Any:
+def _convert(schema: Any, budget: ConversionBudget, depth: int) -> Any:
     budget.charge_node(depth)
     if not isinstance(schema, dict):
         return schema
-    out: JsonObject = {}
+    json_schema: JsonObject = {}
     for spelling, value in schema.items():
-        keyword = _NAMES.get(str(spelling)) or spelling
+        keyword = _KEYWORDS_BY_SNAKE_CASE.get(str(spelling)) or spelling
         if keyword == "type" and isinstance(value, str):
-            out["type"] = value.lower()
+            json_schema["type"] = value.lower()
         elif keyword == "properties" and isinstance(value, dict):
-            out["properties"] = {name: _schema(part, budget, depth + 1) for name, part in value.items()}
+            json_schema["properties"] = {name: _convert(part, budget, depth + 1) for name, part in value.items()}
         elif keyword in LISTS and isinstance(value, list):
-            out[keyword] = [_schema(part, budget, depth + 1) for part in value]
+            json_schema[keyword] = [_convert(part, budget, depth + 1) for part in value]
         elif keyword in SINGLES:
-            out[keyword] = _schema(value, budget, depth + 1)
+            json_schema[keyword] = _convert(value, budget, depth + 1)
         elif keyword in _COUNTS and isinstance(value, str) and value.isdigit() and len(value) < 20:
-            out[keyword] = int(value)
+            json_schema[keyword] = int(value)
         elif keyword not in {"nullable", "propertyOrdering", "property_ordering"}:
-            out[keyword] = value
-    return with_null(out) if schema.get("nullable") is True else out
+            json_schema[keyword] = value
+    return with_null(json_schema) if schema.get("nullable") is True else json_schema

@@ -21,14 +21,14 @@ CALL: Final = ("functionCall", "function_call")
 RESPONSE: Final = ("functionResponse", "function_response")
 SIGNATURE: Final = ("thoughtSignature", "thought_signature")
 MODEL: Final = "model"
-BETWEEN: Final = Raw(b'{"text":"\\n\\n"}')
+ROUND_SEPARATOR: Final = Raw(b'{"text":"\\n\\n"}')
 """Part that separates the texts of two rounds (requests to the model)."""
 EMPTY: Final = Raw(b'{"text":""}')
 """Part for a content that would be empty: clients read the first part without a check."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class ContentPart:
@@ -37,7 +37,7 @@ class ContentPart:
     def __init__(self, raw: bytes | Raw) -> None:
         """Raises msgspec.MsgspecError."""
         self.raw = raw
-        self.decoded: Any = _any(raw)
+        self.decoded: Any = _decode(raw)
         self._call: object = member(self.decoded, *CALL)
 
     @property
@@ -58,14 +58,15 @@ class ContentPart:
         """Text of the part; empty for a thought."""
         return "" if self.is_thought else text_of(member(self.decoded, "text"))
 
-    def add_call_id(self, taken: set[str]) -> ContentPart:
+    def add_call_id(self, earlier_ids: set[str]) -> ContentPart:
         """The part, with a new id if it is a call that has none or repeats the id of an earlier call. Results are
-        matched to calls by id. `taken`: ids of the answer's earlier calls; the id of an unchanged call is added to it.
+        matched to calls by id. `earlier_ids`: ids of the answer's earlier calls; the id of an unchanged call is
+        added to them.
         """
         if self.called_name is None or not isinstance(self._call, dict):
             return self
-        if self.call_id and self.call_id not in taken:
-            taken.add(self.call_id)
+        if self.call_id and self.call_id not in earlier_ids:
+            earlier_ids.add(self.call_id)
             return self
         members = _members(self.raw)
         name = key_of(members, *CALL)
@@ -88,7 +89,7 @@ def unwrap(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
 def parts_of(raw: bytes | Raw) -> list[ContentPart]:
     """The parts of a content. Raises msgspec.MsgspecError."""
     members = _members(raw)
-    return [ContentPart(each) for each in _raws(members["parts"])] if is_list(members.get("parts")) else []
+    return [ContentPart(raw_part) for raw_part in _raws(members["parts"])] if is_list(members.get("parts")) else []
 
 
 def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
@@ -108,7 +109,7 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
     """The first of the spellings that is a name in `members`; the first spelling if none is."""
-    return next((each for each in spellings if each in members), spellings[0])
+    return next((spelling for spelling in spellings if spelling in members), spellings[0])
 
 
 def read_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -23,14 +23,14 @@ from fairlead_formats.wire.raw_json import array
 
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _TOOL_CONFIG: Final = ("toolConfig", "tool_config")
-_CALLING: Final = ("functionCallingConfig", "function_calling_config")
-_ALLOWED: Final = ("allowedFunctionNames", "allowed_function_names")
-_TOGETHER: Final = ("includeServerSideToolInvocations", "include_server_side_tool_invocations")
+_CALLING_CONFIG: Final = ("functionCallingConfig", "function_calling_config")
+_ALLOWED_NAMES: Final = ("allowedFunctionNames", "allowed_function_names")
+_COMBINES_TOOLS: Final = ("includeServerSideToolInvocations", "include_server_side_tool_invocations")
 """Member of the tool config that the provider requires in a request with functions and the provider's own tools."""
 _SYSTEM: Final = ("systemInstruction", "system_instruction")
-_CACHED: Final = ("cachedContent", "cached_content")
+_CACHED_CONTENT: Final = ("cachedContent", "cached_content")
 _GENERATION: Final = ("generationConfig", "generation_config")
-_JSON_OUT: Final = (
+_JSON_OUTPUT_MEMBERS: Final = (
     "responseSchema",
     "response_schema",
     "responseJsonSchema",
@@ -43,7 +43,7 @@ _NO_FUNCTIONS_WITH_JSON: Final = re.compile(r"(?:^|/)gemini-[12](?:[.-]|$)")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
@@ -55,8 +55,8 @@ class GeminiRequest(FamilyRequest):
         with reading_body():
             self._members = _members(body)
             self.gateway_options = self._members.pop(GATEWAY_MEMBER, Raw(b"{}"))
-            self._read = {
-                spellings[0]: _any(self._members.get(key_of(self._members, *spellings), _NULL))
+            self._decoded_members = {
+                spellings[0]: _decode(self._members.get(key_of(self._members, *spellings), _NULL))
                 for spellings in (("tools",), _TOOL_CONFIG, _GENERATION)
             }
             contents = self._members.get("contents")
@@ -66,11 +66,11 @@ class GeminiRequest(FamilyRequest):
         self._take_messages(messages, "contents")
         self.model = model
         self.stream = stream
-        declared = [member(tool, *_DECLARATIONS) for tool in items(self._read["tools"])]
+        declarations = [member(tool, *_DECLARATIONS) for tool in items(self._decoded_members["tools"])]
         self.tool_names = frozenset(
-            text_of(member(each, "name")) for functions in declared for each in items(functions)
+            text_of(member(function, "name")) for functions in declarations for function in items(functions)
         )
-        self.no_injection = not self._takes_functions()
+        self.no_injection = not self._accepts_functions()
 
     @property
     def system(self) -> bytes:
@@ -91,32 +91,34 @@ class GeminiRequest(FamilyRequest):
             )  # the API refuses AUTO together with the provider's own tools
         return _encode(members)
 
-    def _add_functions(self, injected: Sequence[bytes]) -> list[Raw]:
-        """The tools with injected functions. These join the client's functions, because the API refuses two entries of
+    def _add_functions(self, functions: Sequence[bytes]) -> list[Raw]:
+        """The tools with further functions. These join the client's functions, because the API refuses two entries of
         functions.
         """
         tools = list(self._tools)
-        for index, tool in enumerate(items(self._read["tools"])):
+        for index, tool in enumerate(items(self._decoded_members["tools"])):
             if items(member(tool, *_DECLARATIONS)):
                 entry = _members(tools[index])
                 name = key_of(entry, *_DECLARATIONS)
-                entry[name] = Raw(array([*_raws(entry[name]), *injected]))
+                entry[name] = Raw(array([*_raws(entry[name]), *functions]))
                 tools[index] = Raw(_encode(entry))
                 return tools
-        return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
+        return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(functions))}))]
 
     def _set_mode(self, members: dict[str, Raw], mode: str) -> None:
         """Set the mode of function calling, without the list of allowed names, which the API refuses in these modes."""
-        outer = key_of(members, *_TOOL_CONFIG)
-        config = _object(members.get(outer))
-        inner = key_of(config, *_CALLING)
-        calling = {name: raw for name, raw in _object(config.get(inner)).items() if name not in _ALLOWED}
-        config[inner] = Raw(_encode({**calling, "mode": mode}))
-        members[outer] = Raw(_encode(config))
+        config_name = key_of(members, *_TOOL_CONFIG)
+        config = _object_members(members.get(config_name))
+        calling_name = key_of(config, *_CALLING_CONFIG)
+        calling_config = {
+            name: raw for name, raw in _object_members(config.get(calling_name)).items() if name not in _ALLOWED_NAMES
+        }
+        config[calling_name] = Raw(_encode({**calling_config, "mode": mode}))
+        members[config_name] = Raw(_encode(config))
 
     @property
     def _calling_config(self) -> Any:
-        return member(self._read[_TOOL_CONFIG[0]], *_CALLING)
+        return member(self._decoded_members[_TOOL_CONFIG[0]], *_CALLING_CONFIG)
 
     @property
     def _mode(self) -> str:
@@ -124,31 +126,33 @@ class GeminiRequest(FamilyRequest):
 
     @property
     def _allows_provider_tools(self) -> bool:
-        return member(self._read[_TOOL_CONFIG[0]], *_TOGETHER) is True
+        return member(self._decoded_members[_TOOL_CONFIG[0]], *_COMBINES_TOOLS) is True
 
-    def _takes_functions(self) -> bool:
+    def _accepts_functions(self) -> bool:
         """Whether the provider accepts functions together with the other members of this request. Otherwise added
         functions would make the provider refuse the whole request.
         """
-        if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
+        if any(self._members.get(name, _NULL) != _NULL for name in _CACHED_CONTENT):
             return False  # the cached content has the tools, and the API refuses further tools in the request
         if member(self._calling_config, "streamFunctionCallArguments", "stream_function_call_arguments"):
             return False  # the gateway does not assemble streamed arguments of this API
-        others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
-        if others and not self.tool_names and not self._allows_provider_tools:
+        has_other_tools = any(
+            set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._decoded_members["tools"])
+        )
+        if has_other_tools and not self.tool_names and not self._allows_provider_tools:
             return False
-        config = self._read[_GENERATION[0]]
+        config = self._decoded_members[_GENERATION[0]]
         if (member(config, "candidateCount", "candidate_count") or 1) != 1:
             return False
         modes = items(member(config, "responseModalities", "response_modalities"))
         if any(text_of(mode).upper() != "TEXT" for mode in modes):
             return False
         mime = text_of(member(config, "responseMimeType", "response_mime_type"))
-        wants_json = mime.endswith("json") or member(config, *_JSON_OUT) is not None
+        wants_json = mime.endswith("json") or member(config, *_JSON_OUTPUT_MEMBERS) is not None
         return not (wants_json and not self.tool_names and _NO_FUNCTIONS_WITH_JSON.search(self.model))
 
 
-def _object(raw: Raw | None) -> dict[str, Raw]:
+def _object_members(raw: Raw | None) -> dict[str, Raw]:
     """Members of a JSON object; empty for any other JSON."""
     return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 

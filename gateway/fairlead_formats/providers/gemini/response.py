@@ -27,7 +27,7 @@ _MALFORMED: Final = frozenset(
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class GeminiResponse:
@@ -44,11 +44,11 @@ class GeminiResponse:
         parts = self._content.get("parts")
         self.parts = [ContentPart(raw) for raw in _raws(parts)] if parts is not None and is_list(parts) else []
         reason = self._candidate.get("finishReason")
-        self.finish_reason = text_of(_any(reason)) if reason is not None else ""
+        self.finish_reason = text_of(_decode(reason)) if reason is not None else ""
         feedback = self.members.get("promptFeedback")
-        self.blocked = feedback is not None and member(_any(feedback), "blockReason") is not None
+        self.is_blocked = feedback is not None and member(_decode(feedback), "blockReason") is not None
         usage = self.members.get(_USAGE)
-        counts = _any(usage) if usage is not None else None
+        counts = _decode(usage) if usage is not None else None
         self.usage: Mapping[str, Any] = counts if isinstance(counts, dict) else {}
 
     @property
@@ -63,7 +63,7 @@ class GeminiResponse:
     @property
     def ended(self) -> bool:
         """Whether the response ends the answer."""
-        return bool(self.finish_reason) or self.blocked
+        return bool(self.finish_reason) or self.is_blocked
 
     @property
     def has_other_members(self) -> bool:
@@ -111,5 +111,5 @@ def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
     """The decoded content of an answer; without calls if the answer is incomplete."""
-    finished = [part.decoded for part in parts if part.called_name is None or not truncates(reason)]
-    return {"role": MODEL, "parts": finished}
+    decoded_parts = [part.decoded for part in parts if part.called_name is None or not truncates(reason)]
+    return {"role": MODEL, "parts": decoded_parts}

@@ -32,7 +32,7 @@ MAX_ROUND: Final = 32 << 20
 _ENDED_WITH_ERROR: Final = "the provider ended its stream with an error"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
-_ESCAPED: Final = {
+_REPLACEMENTS: Final = {
     b"\n": b" ",
     b"\r": b" ",
     b"\xe2\x80\xa8": rb"\u2028",
@@ -67,8 +67,8 @@ class _TextResponse(msgspec.Struct, rename="camel"):
     error: None = None
 
 
-_text_response: Final = msgspec.json.Decoder(_TextResponse).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode_text_response: Final = msgspec.json.Decoder(_TextResponse).decode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class GeminiStream:
@@ -82,15 +82,15 @@ class GeminiStream:
         self._head: dict[str, Raw] = {}
         """`responseId` and `modelVersion` of the first response, which are written to all later responses."""
         self._has_first_response = False
-        """Whether a response was read, whose `responseId` and `modelVersion` are written to all later responses."""
+        """Whether a response was read in any round."""
         self._round = 0
         self._earlier_text: list[ContentPart] = []
         """One part with text of an earlier round; empty as long as no round had text."""
         self.usage: dict[str, Any] = {}
         self.done = False  # stays False: this API marks the end only by closing the stream
-        self._begin()
+        self._begin_round()
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         self._round_usage: Mapping[str, Any] = {}
         self._parts: list[ContentPart] = []
         """Parts of this round's answer."""
@@ -116,7 +116,7 @@ class GeminiStream:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         if self._has_first_response and not self._round and not self.ended and self._pass_text(data):
             return self._event(data)
-        self._gather()
+        self._join_texts()
         try:
             response = GeminiResponse(data)
             parts = [part.add_call_id(self._ids) for part in response.parts]
@@ -130,12 +130,12 @@ class GeminiStream:
         self.ended = self.ended or response.ended
         if self._client_tools is None:
             return self._event(data)
-        return self._take(data, response, parts, self._client_tools)
+        return self._handle(data, response, parts, self._client_tools)
 
     def _pass_text(self, data: bytes) -> bool:
         """Add a piece of text to the round. Returns False if the response cannot pass unchanged."""
         try:
-            response = _text_response(data)
+            response = _decode_text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False  # another kind of response, which the general reader decodes
         if self._passed_texts is None:
@@ -144,17 +144,17 @@ class GeminiStream:
         self._passed_usage = response.usage_metadata
         return True
 
-    def _gather(self) -> None:
+    def _join_texts(self) -> None:
         """Join the texts that passed unchanged into one part of the round."""
         if self._passed_texts is None:
             return
         self._parts.append(ContentPart(_encode({"text": self._passed_texts.text})))
-        usage = _any(self._passed_usage)
+        usage = _decode(self._passed_usage)
         self._round_usage = usage if isinstance(usage, dict) and usage else self._round_usage
         self._passed_texts = None
         self._passed_usage = Raw(b"null")
 
-    def _take(
+    def _handle(
         self, data: bytes, response: GeminiResponse, parts: list[ContentPart], client_tools: Collection[str]
     ) -> bytes:
         self._round_usage = response.usage or self._round_usage
@@ -165,15 +165,15 @@ class GeminiStream:
         self._parts += parts
         self._head = self._head or response.head
         self._has_first_response = True
-        visible = join_rounds(self._earlier_text, visible_parts(parts, client_tools))
-        if any(part.text for part in visible):
+        client_parts = join_rounds(self._earlier_text, visible_parts(parts, client_tools))
+        if any(part.text for part in client_parts):
             self._earlier_text = []
         if self.ended:
-            self._held_responses.append((response, visible))
+            self._held_responses.append((response, client_parts))
             return b""
-        if not self._round and visible == parts == response.parts:
+        if not self._round and client_parts == parts == response.parts:
             return self._event(data)
-        return self._write_response(response, visible)
+        return self._write_response(response, client_parts)
 
     def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
         """A response for the client; empty if all its parts are hidden from the client."""
@@ -189,7 +189,7 @@ class GeminiStream:
 
     def end_round(self) -> bytes:
         """End the round. If another round follows, returns the held responses without their finish reason."""
-        self._gather()
+        self._join_texts()
         continues = self.malformed_call or (
             self._client_tools is not None and len(visible_parts(self._parts, self._client_tools)) < len(self._parts)
         )
@@ -206,11 +206,13 @@ class GeminiStream:
         return out
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        before = self._parts
-        self._parts = [unwrap(part, calls) for part in before]
+        wrapped_parts = self._parts
+        self._parts = [unwrap(part, calls) for part in wrapped_parts]
         response, parts = self._held_responses[-1]
         client_parts = [
-            carry_id(part) for part, wrapped in zip(self._parts, before, strict=True) if part is not wrapped
+            carry_id(part)
+            for part, wrapped_part in zip(self._parts, wrapped_parts, strict=True)
+            if part is not wrapped_part
         ]
         self._held_responses[-1] = response, [*parts, *client_parts]
         return b""  # the calls are sent in the last response, by `finish`
@@ -219,7 +221,7 @@ class GeminiStream:
         texts = [part for part in self._parts if part.text]
         self._earlier_text = texts[:1] or self._earlier_text
         self._round += 1
-        self._begin()
+        self._begin_round()
 
     @property
     def malformed_call(self) -> bool:
@@ -249,10 +251,10 @@ class GeminiStream:
         """
         out = b""
         for number, (response, parts) in enumerate(self._held_responses, 1):
-            last = number == len(self._held_responses)
+            is_last = number == len(self._held_responses)
             raws = [part.raw for part in parts]
-            usage = self.usage if last else response.usage
-            out += self._event(response.write(raws, usage, self._first_head, extra_members if last else _NO_MEMBERS))
+            usage = self.usage if is_last else response.usage
+            out += self._event(response.write(raws, usage, self._first_head, extra_members if is_last else _NO_MEMBERS))
         return out + self._close()
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
@@ -275,21 +277,21 @@ class GeminiStream:
 def _in_one_line(data: bytes) -> bytes:
     # the check is four times faster than the expression alone, because most events have no line ends
     if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
-        return _LINE_ENDS.sub(lambda match: _ESCAPED[match[0]], data)
+        return _LINE_ENDS.sub(lambda match: _REPLACEMENTS[match[0]], data)
     return data
 
 
 def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
     """The parts of a streamed content, with adjacent pieces of text joined. Parts with a signature stay separate."""
-    joined: list[bytes | Raw] = []
+    joined_parts: list[bytes | Raw] = []
     for members, pieces in itertools.groupby(parts, _members_of_text):
         if not members:
-            joined += [part.raw for part in pieces]
+            joined_parts += [part.raw for part in pieces]
             continue
         text = "".join(part.decoded["text"] for part in pieces)
         if text:
-            joined.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
-    return joined
+            joined_parts.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
+    return joined_parts
 
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:

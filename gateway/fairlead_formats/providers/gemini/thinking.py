@@ -12,9 +12,9 @@ from typing import Final
 
 from fairlead_formats.neutral.conversation import Effort
 
-_LEVELS: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
-_NO_MEDIUM: Final = re.compile(r"gemini-3-pro")
-_MINIMAL: Final = re.compile(r"gemini-3(?:\.[0-6])?-flash")
+_MODELS_WITH_LEVELS: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_MODELS_WITHOUT_MEDIUM: Final = re.compile(r"gemini-3-pro")
+_MODELS_WITH_MINIMAL: Final = re.compile(r"gemini-3(?:\.[0-6])?-flash")
 LOW: Final = "LOW"
 MEDIUM: Final = "MEDIUM"
 HIGH: Final = "HIGH"
@@ -24,14 +24,14 @@ LEVELS: Final = (MINIMAL, LOW, MEDIUM, HIGH)
 
 def levels_of(model: str) -> tuple[str, ...]:
     """Values of `thinkingLevel` that a model accepts, the least first; empty for a model that takes a budget."""
-    if not _LEVELS.search(model):
+    if not _MODELS_WITH_LEVELS.search(model):
         return ()
-    if _NO_MEDIUM.search(model):
+    if _MODELS_WITHOUT_MEDIUM.search(model):
         return LOW, HIGH
-    return LEVELS if _MINIMAL.search(model) else (LOW, MEDIUM, HIGH)
+    return LEVELS if _MODELS_WITH_MINIMAL.search(model) else (LOW, MEDIUM, HIGH)
 
 
-_AT_LEAST: Final[dict[Effort, tuple[str, ...]]] = {
+_LEVELS_BY_EFFORT: Final[dict[Effort, tuple[str, ...]]] = {
     "none": (MINIMAL, LOW),
     "minimal": (MINIMAL, LOW),
     "low": (LOW,),
@@ -39,8 +39,9 @@ _AT_LEAST: Final[dict[Effort, tuple[str, ...]]] = {
     "high": (HIGH,),
     "xhigh": (HIGH,),
 }
+"""Levels that are high enough for an effort, the lowest first."""
 
 
 def level_for(effort: Effort, levels: tuple[str, ...]) -> str:
     """The level for an effort; if the model lacks this level, the next higher level that it has."""
-    return next(level for level in _AT_LEAST[effort] if level in levels)
+    return next(level for level in _LEVELS_BY_EFFORT[effort] if level in levels)

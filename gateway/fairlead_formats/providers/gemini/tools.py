@@ -74,7 +74,7 @@ _AUDIO: Final = (
 _MAX_TOOLS: Final = 512
 _REFERENCE: Final = b'"$ref":'
 """The member name `$ref` in JSON text. A string with this text does not match, because JSON escapes its quotes."""
-_RESERVED: Final = frozenset({"output", "error", "content"})
+_RESERVED_NAMES: Final = frozenset({"output", "error", "content"})
 """Names in `response` with a meaning of their own. Structured content that has one of them is wrapped in `output`."""
 
 
@@ -107,8 +107,10 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
     output = tool.get("responseJsonSchema")
     if output is None and isinstance(tool.get("response"), dict):
         output = from_openapi(tool["response"])
-    carried = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"}
-    return ProviderTool(tool.get("name"), tool.get("description"), schema, output, lost_settings(tool, carried))
+    converted_members = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"}
+    return ProviderTool(
+        tool.get("name"), tool.get("description"), schema, output, lost_settings(tool, converted_members)
+    )
 
 
 def _unpack(payload: Any) -> list[Any]:
@@ -116,10 +118,10 @@ def _unpack(payload: Any) -> list[Any]:
         payload = payload["setup"]
     out: list[Any] = []
     for item in list_of(payload, "tools", "functionDeclarations", "function_declarations"):
-        inner = list_of(item, "functionDeclarations", "function_declarations")
-        out += inner
-        others = {} if inner == [item] or not isinstance(item, dict) else _other_tools(item)
-        out += [others] if others else []
+        functions = list_of(item, "functionDeclarations", "function_declarations")
+        out += functions
+        other_tools = {} if functions == [item] or not isinstance(item, dict) else _other_tools(item)
+        out += [other_tools] if other_tools else []
     return out
 
 
@@ -186,14 +188,14 @@ class GeminiLiveMessages(MessageFormat):
     def parts(self, message: object) -> Iterator[Part]:
         """Parts of a server message, or of a list of them."""
         for path, entry in with_paths("", items(message)) or [("", message)]:
-            inner = member(entry, "toolCall", "tool_call")
-            calls = items(member(inner or entry, "functionCalls", "function_calls"))
-            at = f"{path}/toolCall" if inner else path
-            for at_part, function_call in with_paths(f"{at}/functionCalls", calls):
-                yield _part({"functionCall": function_call}, at_part)
+            tool_call = member(entry, "toolCall", "tool_call")
+            calls = items(member(tool_call or entry, "functionCalls", "function_calls"))
+            calls_path = f"{path}/toolCall/functionCalls" if tool_call else f"{path}/functionCalls"
+            for call_path, function_call in with_paths(calls_path, calls):
+                yield _part({"functionCall": function_call}, call_path)
             turn = member(member(entry, "serverContent", "server_content"), "modelTurn", "model_turn")
-            for at_part, part in _parts_with_paths(turn, f"{path}/serverContent/modelTurn"):
-                yield _part(part, at_part)
+            for part_path, part in _parts_with_paths(turn, f"{path}/serverContent/modelTurn"):
+                yield _part(part, part_path)
             if not calls and turn is None:
                 yield Part(path, BLOCK)
 
@@ -202,8 +204,8 @@ class GeminiLiveMessages(MessageFormat):
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         turns = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
-        written = [_call(call, names) for call in calls if call.valid]
-        return [*turns, *([{"toolCall": {"functionCalls": written}}] if written else [])]
+        function_calls = [_call(call, names) for call in calls if call.valid]
+        return [*turns, *([{"toolCall": {"functionCalls": function_calls}}] if function_calls else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         responses = [_response(call, body, report) for call, body, report in answers.bodies(accept_types())]
@@ -211,10 +213,10 @@ class GeminiLiveMessages(MessageFormat):
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in with_paths("", items(messages)) or [("", messages)]:
-            inner = member(message, "toolResponse", "tool_response")
-            responses = items(member(inner, "functionResponses", "function_responses"))
-            for at, response in with_paths(f"{path}/toolResponse/functionResponses", responses):
-                yield _answer(at, response) if isinstance(response, dict) else AnswerPart(at)
+            tool_response = member(message, "toolResponse", "tool_response")
+            responses = items(member(tool_response, "functionResponses", "function_responses"))
+            for response_path, response in with_paths(f"{path}/toolResponse/functionResponses", responses):
+                yield _answer(response_path, response) if isinstance(response, dict) else AnswerPart(response_path)
             if not responses:
                 yield AnswerPart(path)
 
@@ -239,10 +241,10 @@ def _part(entry: object, path: str) -> Part:
         return Part(path, THINKING)
     if isinstance(text, str):
         return Part(path, TEXT, text_of(text), extras=extras(entry, "text"))
-    server = member(
+    server_tool = member(
         entry, "executableCode", "executable_code", "codeExecutionResult", "code_execution_result", "toolCall"
     )
-    return Part(path, BLOCK if server is None else SERVER_TOOL)
+    return Part(path, BLOCK if server_tool is None else SERVER_TOOL)
 
 
 def _call(call: ModelCall, names: Names | None) -> JsonObject:
@@ -251,8 +253,8 @@ def _call(call: ModelCall, names: Names | None) -> JsonObject:
 
 
 def _response(call: ModelCall, body: Body, report: LossReport) -> JsonObject:
-    written = {} if call.made_id else {"id": call.id}
-    return {**written, "name": call.wire_name, "response": _object(body, report)}
+    ident = {} if call.made_id else {"id": call.id}
+    return {**ident, "name": call.wire_name, "response": _object(body, report)}
 
 
 def _answer(path: str, response: JsonObject) -> AnswerPart:
@@ -275,7 +277,7 @@ def _object(body: Body, report: LossReport) -> JsonObject:
         return {key: text, "content": "\n\n".join(texts)} if texts else {key: text}
     if texts:
         return {key: _report_string(structured, report), "content": "\n\n".join(texts)}
-    if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):
+    if not body.is_error and isinstance(structured, dict) and structured and _RESERVED_NAMES.isdisjoint(structured):
         return structured
     return {key: _report_string(structured, report)}
 
@@ -295,9 +297,9 @@ def _result(response: JsonObject) -> ToolResult:
     if not isinstance(value, dict):
         blocks = [] if value is None else [json_text_block(value)]
     elif is_error or ("output" in keys and keys <= {"output", "content"}):
-        inner = value["error" if is_error else "output"]
-        structured = None if isinstance(inner, str) else inner
-        blocks = [json_text_block(text) for text in (inner, value.get("content")) if isinstance(text, str) and text]
+        output = value["error" if is_error else "output"]
+        structured = None if isinstance(output, str) else output
+        blocks = [json_text_block(text) for text in (output, value.get("content")) if isinstance(text, str) and text]
     else:
         structured = value
     for part in items(response.get("parts")):

@@ -42,10 +42,10 @@ def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
     """
     answer_ranges = []
     start = 0
-    for by_model, run in itertools.groupby(contents, _is_by_model):
+    for is_model, run in itertools.groupby(contents, _is_by_model):
         raws = list(run)
         end = start + len(raws)
-        if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
+        if is_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
             calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decode_object(raw)))
             answer_ranges += [AnswerRange(start, end, calls)] if calls else []
         start = end
@@ -67,26 +67,26 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
     """The contents, with stored turns in place of the parts that the client received. `turns`: by content index."""
     ends = {answer.start: answer.end for answer in answer_ranges(contents)}
-    outgoing: list[bytes | Raw] = []
+    provider_contents: list[bytes | Raw] = []
     index = 0
     while index < len(contents):
         turn = turns.get(index)
         if turn is None:
-            outgoing.append(contents[index])
+            provider_contents.append(contents[index])
             index += 1
             continue
         end = index = ends[index]
         while end < len(contents) and _has_responses(contents[end]):
             end += 1
-        with_responses = [*map(_has_responses, turn.results)]
-        gateway_results = [*itertools.compress(turn.results, with_responses)]
-        outgoing += turn.before
-        outgoing += [_merge_responses(turn.before[-1], gateway_results, contents[index:end])]
-        outgoing += [
-            each for each, has_responses in zip(turn.results, with_responses, strict=True) if not has_responses
+        response_flags = [*map(_has_responses, turn.results)]
+        gateway_results = [*itertools.compress(turn.results, response_flags)]
+        provider_contents += turn.messages
+        provider_contents += [_merge_responses(turn.messages[-1], gateway_results, contents[index:end])]
+        provider_contents += [
+            result for result, has_responses in zip(turn.results, response_flags, strict=True) if not has_responses
         ]  # contents without responses have files of the results, which come after all responses
         index = end
-    return outgoing
+    return provider_contents
 
 
 def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -107,11 +107,14 @@ def _merge_responses(
     """One content with the gateway's and the client's responses, in the order of the calls in `calls_content`, and then
     all other parts.
     """
-    following = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
+    following_parts = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calls_content)))
-    matched, _ = calls.take([part for part in following if part.is_answer])
-    taken = {id(each.result) for each in matched}
-    parts = [*(each.result.raw for each in matched), *(part.raw for part in following if id(part) not in taken)]
+    call_results, _ = calls.take([part for part in following_parts if part.is_answer])
+    matched_ids = {id(matched_result.result) for matched_result in call_results}
+    parts = [
+        *(matched_result.result.raw for matched_result in call_results),
+        *(part.raw for part in following_parts if id(part) not in matched_ids),
+    ]
     members = _members(client_results[0]) if client_results else {"role": Raw(b'"user"')}
     return _encode({**members, "parts": Raw(array(parts))})
 

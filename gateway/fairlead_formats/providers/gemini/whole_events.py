@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_formats.wire.protocol import BadAnswer
 
-_responses: Final = msgspec.json.Decoder(list[Raw]).decode
+_decode_responses: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
@@ -20,7 +20,7 @@ def whole_events(body: bytes) -> list[bytes]:
     if body.lstrip()[:1] != b"[":
         return [body]
     try:
-        responses = [*map(bytes, _responses(body))]
+        responses = [*map(bytes, _decode_responses(body))]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the provider's answer is not an array of responses: {error}") from error
     if not responses:

@@ -22,7 +22,16 @@ from fairlead_formats.messages.base import (
 from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, member, name_for, text_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
-from fairlead_formats.tool_format import DEFAULT, Action, ConvertedTools, Definition, JsonObject, Loss, Options, Read
+from fairlead_formats.tool_format import (
+    DEFAULT,
+    Action,
+    ConvertedTools,
+    Definition,
+    JsonObject,
+    Loss,
+    Options,
+    ReadDefinitions,
+)
 from fairlead_formats.tools.definitions import name_of
 
 MCP: Final = "mcp"
@@ -43,15 +52,15 @@ class McpFormat:
     def convert(
         self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None
     ) -> ConvertedTools:
-        read = self.read(list(tools))
-        first: dict[str, JsonObject] = {}
-        report = list(read.report)
-        for tool in read.tools:
-            if first.setdefault(tool["name"], tool) is not tool:
+        definitions = self.read(list(tools))
+        first_by_name: dict[str, JsonObject] = {}
+        report = list(definitions.report)
+        for tool in definitions.tools:
+            if first_by_name.setdefault(tool["name"], tool) is not tool:
                 report.append(Loss(tool["name"], "/name", "name", Action.REFUSED, "another tool has this name"))
-        return ConvertedTools(tuple(first.values()), names or Names.unchanged(first), tuple(report))
+        return ConvertedTools(tuple(first_by_name.values()), names or Names.unchanged(first_by_name), tuple(report))
 
-    def read(self, payload: object) -> Read:
+    def read(self, payload: object) -> ReadDefinitions:
         tools: list[JsonObject] = []
         report: list[Loss] = []
         for position, tool in enumerate(_tools(payload)):
@@ -60,7 +69,7 @@ class McpFormat:
             else:
                 why = "the entry is not a tool, which is an object with name and inputSchema"
                 report.append(Loss(f"#{position}", "", "", Action.REFUSED, why))
-        return Read(tuple(tools), tuple(report))
+        return ReadDefinitions(tuple(tools), tuple(report))
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
         """Members of the result of `tools/list`."""
@@ -87,9 +96,9 @@ class McpMessages(MessageFormat):
                 continue
             params = member(entry, "params") if method is not None else entry
             ident = member(entry, "id")
-            number = isinstance(ident, int) and not isinstance(ident, bool)
-            kind = NUMBER if number else ""
-            draft = Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
+            is_number = isinstance(ident, int) and not isinstance(ident, bool)
+            kind = NUMBER if is_number else ""
+            draft = Draft(str(ident) if is_number else ident, member(params, "name"), member(params, "arguments"), kind)
             yield call_part(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
 
     def request_messages(self, message: object) -> list[JsonObject]:

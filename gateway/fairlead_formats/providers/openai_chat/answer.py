@@ -17,12 +17,12 @@ from fairlead_formats.messages.call import truncates
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
-BETWEEN: Final = "\n\n"
+ROUND_SEPARATOR: Final = "\n\n"
 """Text between the texts of two rounds."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 TOOL_CALLS: Final = "tool_calls"
 KINDS: Final = ("function", "custom")
 
@@ -37,17 +37,17 @@ class ChatAnswer:
             self._choices = [_members(choice) for choice in _raws(self._members.get("choices", b"[]"))]
             choice = self._choices[0] if self._choices else {}
             self._message = _members(choice.get("message", b"{}"))
-            usage = _any(self._members.get("usage", b"null"))
-            self._read: dict[str, Any] = _any(choice.get("message", b"{}"))
-            reason = _any(choice.get("finish_reason", b"null"))
+            usage = _decode(self._members.get("usage", b"null"))
+            self._decoded_message: dict[str, Any] = _decode(choice.get("message", b"{}"))
+            reason = _decode(choice.get("finish_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a chat completion: {error}") from error
         if not self._choices:
             raise BadAnswer("the provider's answer has no choices")
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
-        content = self._read.get("content")
+        content = self._decoded_message.get("content")
         self.text: str = content if isinstance(content, str) else ""
-        self._truncated = truncates(reason)
+        self._is_truncated = truncates(reason)
         self.malformed_call = False  # this API does not report unreadable calls
         self._add_missing_ids()
 
@@ -55,22 +55,22 @@ class ChatAnswer:
         """Give a new id to each call that has none or repeats an earlier call's id, because results are matched to
         calls by id.
         """
-        calls = calls_of(self._read)
-        taken: set[str] = set()
-        changed = False
+        calls = calls_of(self._decoded_message)
+        earlier_ids: set[str] = set()
+        has_new_ids = False
         for call in calls:
             ident = call.get("id")
-            if not isinstance(ident, str) or not ident or ident in taken:
+            if not isinstance(ident, str) or not ident or ident in earlier_ids:
                 call["id"] = new_id()
-                changed = True
+                has_new_ids = True
             else:
-                taken.add(ident)
-        if changed:
+                earlier_ids.add(ident)
+        if has_new_ids:
             self._message[TOOL_CALLS] = Raw(_encode(calls))
 
     @property
     def message(self) -> Mapping[str, Any]:
-        return without_calls(self._read) if self._truncated else self._read
+        return without_calls(self._decoded_message) if self._is_truncated else self._decoded_message
 
     @property
     def head(self) -> dict[str, Raw]:
@@ -84,13 +84,13 @@ class ChatAnswer:
         return [_encode(members)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        for call in calls_of(self._read):
-            inner = calls.get(str(call.get("id")))
-            if inner is not None:
-                call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
-        self._message[TOOL_CALLS] = Raw(_encode(self._read.get(TOOL_CALLS)))
+        for call in calls_of(self._decoded_message):
+            inner_call = calls.get(str(call.get("id")))
+            if inner_call is not None:
+                call["function"] = {"name": inner_call.name, "arguments": inner_call.arguments.decode()}
+        self._message[TOOL_CALLS] = Raw(_encode(self._decoded_message.get(TOOL_CALLS)))
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
     def write(self, loop: LoopResult) -> bytes:
@@ -98,23 +98,23 @@ class ChatAnswer:
         calls.
         """
         client_tools = loop.client_tools
-        rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
-        first = rounds[0] if rounds else self
-        texts = [each.text for each in rounds if each.text]
+        rounds = [round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, ChatAnswer)]
+        first_round = rounds[0] if rounds else self
+        texts = [round_answer.text for round_answer in rounds if round_answer.text]
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
-        members |= first.head
+        members |= first_round.head
         if loop.usage:
             members["usage"] = Raw(_encode(loop.usage))
         message, choice = dict(self._message), dict(self._choices[0])
         if texts:
-            message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
-        calls = calls_of(self._read)
-        visible = [client_tools is None or calls_one_of(call, client_tools) for call in calls]
-        if not all(visible):
+            message["content"] = Raw(_encode(ROUND_SEPARATOR.join([*texts, self.text] if self.text else texts)))
+        calls = calls_of(self._decoded_message)
+        is_visible = [client_tools is None or calls_one_of(call, client_tools) for call in calls]
+        if not all(is_visible):
             message.pop(TOOL_CALLS, None)
-            if any(visible):
+            if any(is_visible):
                 raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
-                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, visible)]))
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, is_visible)]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))

@@ -24,7 +24,7 @@ class ChatAssembler:
         self._builder = CallBuilder(names)
         self._choice = choice
         self._partials: dict[int, PartialCall] = {}
-        self._current: dict[int, int] = {}
+        self._keys_by_index: dict[int, int] = {}
         """Maps an index in the stream to the key in `_partials` of the call that the index refers to at the moment."""
         self._last_index = 0
         self._named_in_event: list[PartialCall] = []
@@ -33,18 +33,18 @@ class ChatAssembler:
     def feed(self, event: object) -> list[ModelCall]:
         if is_done(event):
             return self._flush(cut_off=False)
-        finished = None
+        finish_reason = None
         for choice in items(member(event_of(event), "choices")):
             if (member(choice, "index") or 0) != self._choice:
                 continue
-            self._take(member(choice, "delta", "message"))
-            finished = member(choice, "finish_reason") or finished
-        return self._flush(cut_off=truncates(finished)) if finished else []
+            self._add_delta(member(choice, "delta", "message"))
+            finish_reason = member(choice, "finish_reason") or finish_reason
+        return self._flush(cut_off=truncates(finish_reason)) if finish_reason else []
 
     def close(self) -> list[ModelCall]:
         return self._flush(cut_off=True)
 
-    def _take(self, delta: object) -> None:
+    def _add_delta(self, delta: object) -> None:
         self._named_in_event = []
         for entry in items(member(delta, "tool_calls")):
             custom = member(entry, CUSTOM)
@@ -57,10 +57,10 @@ class ChatAssembler:
                 partial.name = partial.name or member(custom, "name")
                 partial.append(member(custom, "input"))
             elif partial is not None:
-                _grow(partial, function)
+                _append_piece(partial, function)
         legacy_call = member(delta, FUNCTION_CALL)
         if isinstance(legacy_call, dict):
-            _grow(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), legacy_call)
+            _append_piece(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), legacy_call)
 
     def _partial(self, index: object, ident: str, function: object) -> PartialCall | None:
         """The call that a delta belongs to: the call at its index, unless the delta begins another call.
@@ -75,18 +75,18 @@ class ChatAssembler:
                 if same_id is not None
                 else self._last_index
                 if not ident and self._partials
-                else len(self._current)
+                else len(self._keys_by_index)
             )
-        key = self._current.get(index, index)
+        key = self._keys_by_index.get(index, index)
         partial = self._partials.get(key)
-        another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)
-        if partial is None or another:
+        begins_another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)
+        if partial is None or begins_another:
             if not has_room(self._partials):
                 return None
             while key in self._partials:
                 key += 1
             partial = self._partials[key] = PartialCall()
-            self._current[index] = key
+            self._keys_by_index[index] = key
         partial.id = partial.id or ident
         self._last_index = index
         return partial
@@ -103,11 +103,11 @@ class ChatAssembler:
     def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]
         self._partials.clear()
-        self._current.clear()
+        self._keys_by_index.clear()
         return [self._builder.call(partial, cut_off=cut_off) for partial in partials]
 
 
-def _grow(partial: PartialCall, function: object) -> None:
+def _append_piece(partial: PartialCall, function: object) -> None:
     """Add a delta to a call. Names are never split: a server that sends the name again sends the whole name."""
     partial.name = partial.name or member(function, "name")
     arguments = member(function, "arguments")

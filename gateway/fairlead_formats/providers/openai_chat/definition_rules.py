@@ -39,10 +39,10 @@ _STRICT_KEYWORDS: Final = frozenset(
     }
 )
 """Keywords that strict schemas do not have."""
-_LONGEST_PATTERN: Final = 2_000
+_MAX_PATTERN_LENGTH: Final = 2_000
 """Maximum length of a pattern that is compiled, in characters: a pattern of a megabyte takes half a minute."""
 _PATTERNS: Final = frozenset({"pattern", "patternProperties"})
-_TYPED: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
+_TYPE_KEYWORDS: Final = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
 def tool_definition_faults(tool: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
@@ -90,28 +90,28 @@ def _openai_faults(name: str, schema: Schema, *, strict: bool) -> Iterator[tuple
     if not isinstance(schema.get("properties"), dict):
         yield "schema-properties", {"name": name, "context": ()}
     for path, part in subschemas(schema):
-        at: dict[str, object] = {"name": name, "context": path}
+        position: dict[str, object] = {"name": name, "context": path}
         if "items" not in part and "array" in _types_of(part):
-            yield "schema-items", at
+            yield "schema-items", position
         if not _PATTERNS.isdisjoint(part):
             for pattern in (part.get("pattern"), *_names(part.get("patternProperties"))):
                 if not _compiles(pattern):
-                    yield "schema-pattern", {**at, "pattern": pattern}
+                    yield "schema-pattern", {**position, "pattern": pattern}
         if strict:
-            yield from _strict_faults(at, part)
+            yield from _strict_faults(position, part)
 
 
-def _strict_faults(at: dict[str, object], schema: Schema) -> Iterator[tuple[str, dict[str, object]]]:
+def _strict_faults(position: dict[str, object], schema: Schema) -> Iterator[tuple[str, dict[str, object]]]:
     if schema.get("additionalProperties") is not False and "object" in _types_of(schema):
-        yield "strict-closed", at
+        yield "strict-closed", position
     if "properties" in schema:
-        for missing in sorted(set(schema["properties"]) - set(schema.get("required", ()))):
-            yield "strict-required", {**at, "missing": missing}
+        for missing_name in sorted(set(schema["properties"]) - set(schema.get("required", ()))):
+            yield "strict-required", {**position, "missing": missing_name}
     if not _STRICT_KEYWORDS.isdisjoint(schema):
         for keyword in sorted(schema.keys() & _STRICT_KEYWORDS):
-            yield "strict-keyword", {**at, "keyword": keyword}
-    if _TYPED.isdisjoint(schema):
-        yield "strict-type", at
+            yield "strict-keyword", {**position, "keyword": keyword}
+    if _TYPE_KEYWORDS.isdisjoint(schema):
+        yield "strict-type", position
 
 
 def _names(mapping: object) -> Iterable[object]:
@@ -119,7 +119,7 @@ def _names(mapping: object) -> Iterable[object]:
 
 
 def _compiles(pattern: object) -> bool:
-    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN:
+    if not isinstance(pattern, str) or len(pattern) > _MAX_PATTERN_LENGTH:
         return True
     try:
         with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from fairlead_formats.request_rules.rule import ApiRules, BrokenRule, SchemaChec
 MAX_TOOLS: Final = 128
 MAX_TOOL_NAME: Final = 64
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_WITH_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
+_TOOL_SETTINGS: Final = ("tool_choice", "parallel_tool_calls")
 _CALLS: Final = ("tool_calls", "function_call")
 
 
@@ -35,7 +35,7 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[B
     tools = request.get("tools")
     if tools is not None and not tools:
         yield CHAT_RULES.broken_rule("chat-tools-empty")
-    for member in _WITH_TOOLS:
+    for member in _TOOL_SETTINGS:
         if request.get(member) is not None and not tools:
             yield CHAT_RULES.broken_rule("chat-choice-without-tools", name=member)
     if request.get("functions") is not None and not request["functions"]:
@@ -44,9 +44,9 @@ def _faults(request: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[B
         yield CHAT_RULES.broken_rule("chat-choice-without-functions")
     functions = [(index, tool.get("function") or {}) for index, tool in enumerate(tools or ()) if _is_function(tool)]
     yield from tool_faults(CHAT_RULES, functions, len(tools or ()), check_schema)
-    offered = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
+    tool_names = {(tool.get(str(tool.get("type"))) or {}).get("name") for tool in tools or ()}
     for name in _chosen_names(request.get("tool_choice")):
-        if tools and name not in offered:
+        if tools and name not in tool_names:
             yield CHAT_RULES.broken_rule("chat-tool-choice", name=name)
     yield from message_faults(messages)
 
@@ -61,8 +61,8 @@ def _chosen_names(choice: object) -> Iterator[object]:
         return
     kind = choice.get("type")
     if kind == "allowed_tools":
-        for each in (choice.get("allowed_tools") or {}).get("tools") or ():
-            yield from _chosen_names(each)
+        for tool_choice in (choice.get("allowed_tools") or {}).get("tools") or ():
+            yield from _chosen_names(tool_choice)
     elif kind in ("function", "custom"):
         yield (choice.get(kind) or {}).get("name")
 
@@ -82,38 +82,40 @@ def tool_faults(
         if len(name) > MAX_TOOL_NAME:
             yield api.broken_rule(f"{api.prefix}-tool-name-length", index=index, length=len(name))
         yield from function_faults(api, function, check_schema, index)
-    for name, times in Counter(str(function.get("name")) for _, function in functions).items():
-        if times > 1:
+    for name, name_count in Counter(str(function.get("name")) for _, function in functions).items():
+        if name_count > 1:
             yield api.broken_rule(f"{api.prefix}-tool-names-unique", name=name)
 
 
 def message_faults(messages: Sequence[Mapping[str, Any]]) -> Iterator[BrokenRule]:
     """Rules about messages that a request breaks: each call needs one result, directly after the call's message."""
-    called: dict[str, int] = {}
-    answers: dict[str, int] = {}
+    call_indexes: dict[str, int] = {}
+    result_indexes: dict[str, int] = {}
     for index, message in enumerate(messages):
         if message.get("role") == "tool":
             ident = str(message.get("tool_call_id"))
-            if ident not in called:
+            if ident not in call_indexes:
                 yield CHAT_RULES.broken_rule("chat-tool-message", index=index)
-            if ident in answers:
-                yield CHAT_RULES.broken_rule("chat-call-ids-unique", id=ident, first=answers[ident], index=index)
-            answers[ident] = index
+            if ident in result_indexes:
+                yield CHAT_RULES.broken_rule("chat-call-ids-unique", id=ident, first=result_indexes[ident], index=index)
+            result_indexes[ident] = index
             continue
-        yield from _missing_outputs(called, answers, index)
-        called, answers = {}, {}
+        yield from _missing_outputs(call_indexes, result_indexes, index)
+        call_indexes, result_indexes = {}, {}
         if message.get("role") != "assistant":
             continue
         for call in message.get("tool_calls") or ():
-            if call["id"] in called:
+            if call["id"] in call_indexes:
                 yield CHAT_RULES.broken_rule("chat-call-ids-unique", id=call["id"], first=index, index=index)
-            called[call["id"]] = index
+            call_indexes[call["id"]] = index
         if not any(message.get(member) for member in (*_CALLS, "refusal", "audio")) and message.get("content") is None:
             yield CHAT_RULES.broken_rule("chat-content", index=index)
-    yield from _missing_outputs(called, answers, len(messages))
+    yield from _missing_outputs(call_indexes, result_indexes, len(messages))
 
 
-def _missing_outputs(called: Mapping[str, int], answers: Mapping[str, int], index: int) -> Iterator[BrokenRule]:
-    missing = called.keys() - answers.keys()
-    if missing:
-        yield CHAT_RULES.broken_rule("chat-missing-output", index=index, ids=", ".join(sorted(missing)))
+def _missing_outputs(
+    call_indexes: Mapping[str, int], result_indexes: Mapping[str, int], index: int
+) -> Iterator[BrokenRule]:
+    missing_ids = call_indexes.keys() - result_indexes.keys()
+    if missing_ids:
+        yield CHAT_RULES.broken_rule("chat-missing-output", index=index, ids=", ".join(sorted(missing_ids)))

@@ -75,20 +75,20 @@ class ChatFormat(FamilyFormat):
         return answer_ranges
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-        restored: list[bytes | Raw] = []
+        restored_messages: list[bytes | Raw] = []
         file_messages: list[bytes] = []
         for index, raw in enumerate(messages):
             if file_messages and decode_object(raw).get("role") != "tool":
-                restored += file_messages
+                restored_messages += file_messages
                 file_messages = []
             turn = turns.get(index)
             if turn is None:
-                restored.append(raw)
+                restored_messages.append(raw)
                 continue
-            restored += turn.before
-            for each in turn.results:  # messages with files follow all results
-                (restored if decode_object(each).get("role") == "tool" else file_messages).append(each)
-        return restored + file_messages
+            restored_messages += turn.messages
+            for message in turn.results:  # messages with files follow all results
+                (restored_messages if decode_object(message).get("role") == "tool" else file_messages).append(message)
+        return restored_messages + file_messages
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)

@@ -23,9 +23,10 @@ Pieces = Sequence[bytes | Raw]
 _encode: Final = msgspec.json.Encoder().encode
 _AUTO: Final = Raw(b'"auto"')
 _NONE: Final = Raw(b'"none"')
-STAND_IN: Final = "skip_thought_signature_validator"
-_EXTRA: Final = "extra_content"
-_LISTS: Final = ("reasoning_details", "thinking_blocks")
+SUBSTITUTE_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Signature that Gemini accepts in place of a removed one."""
+_EXTRA_CONTENT: Final = "extra_content"
+_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
@@ -55,7 +56,7 @@ class _ReadMembers(msgspec.Struct):
     fairlead: Raw = Raw(b"{}")
 
 
-_read: Final = msgspec.json.Decoder(_ReadMembers).decode
+_decode_request: Final = msgspec.json.Decoder(_ReadMembers).decode
 
 
 class ChatRequest(FamilyRequest):
@@ -64,18 +65,20 @@ class ChatRequest(FamilyRequest):
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
         with reading_body():
-            read = _read(body)
+            request_members = _decode_request(body)
             self._members = _members(body)
-        self._take_messages(read.messages, "messages")
-        self.model = read.model
-        self.stream = bool(read.stream)
-        self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
-        self.gateway_options = read.fairlead
+        self._take_messages(request_members.messages, "messages")
+        self.model = request_members.model
+        self.stream = bool(request_members.stream)
+        self.include_usage = request_members.stream_options is not None and bool(
+            request_members.stream_options.include_usage
+        )
+        self.gateway_options = request_members.fairlead
         # the provider judges `functions` beside `tools`; the gateway cannot continue one of several answers (`n`)
-        self.no_injection = read.functions is not None or (read.n or 1) != 1
-        self._tools = _raws(self._members["tools"]) if read.tools else []
-        self.tool_names = frozenset(map(_name, read.tools or ()))
-        self._choice = read.tool_choice
+        self.no_injection = request_members.functions is not None or (request_members.n or 1) != 1
+        self._tools = _raws(self._members["tools"]) if request_members.tools else []
+        self.tool_names = frozenset(map(_name, request_members.tools or ()))
+        self._choice = request_members.tool_choice
         self._members.pop(GATEWAY_MEMBER, None)
 
     @property
@@ -102,8 +105,8 @@ class ChatRequest(FamilyRequest):
     def _forces_call(self) -> bool:
         choice = self._choice
         if isinstance(choice, dict):
-            allowed = choice.get("allowed_tools")
-            return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+            allowed_tools = choice.get("allowed_tools")
+            return not isinstance(allowed_tools, dict) or allowed_tools.get("mode") == "required"
         return bool(choice == "required")
 
 
@@ -131,25 +134,25 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed reasoning, except in its last `keep_last` messages; None if nothing was removed."""
     members = _members(body)
     messages = _raws(members["messages"])
-    early = len(messages) - keep_last
-    unsealed = [_unseal(message) for message in messages[:early]]
-    if unsealed == messages[:early]:
+    early_count = len(messages) - keep_last
+    stripped_messages = [_remove_reasoning(message) for message in messages[:early_count]]
+    if stripped_messages == messages[:early_count]:
         return None
-    return _encode({**members, "messages": Raw(array([*unsealed, *messages[early:]]))})
+    return _encode({**members, "messages": Raw(array([*stripped_messages, *messages[early_count:]]))})
 
 
-def _unseal(raw: Raw) -> bytes | Raw:
-    if not any(b'"%s"' % name.encode() in bytes(raw) for name in (_EXTRA, *_LISTS)):
+def _remove_reasoning(raw: Raw) -> bytes | Raw:
+    if not any(b'"%s"' % name.encode() in bytes(raw) for name in (_EXTRA_CONTENT, *_REASONING_LISTS)):
         return raw
-    members: dict[str, Any] = {name: value for name, value in _members(raw).items() if name not in _LISTS}
+    members: dict[str, Any] = {name: value for name, value in _members(raw).items() if name not in _REASONING_LISTS}
     calls = members.get(TOOL_CALLS)
     if calls is not None and bytes(calls)[:1] == b"[":
-        members[TOOL_CALLS] = [_unsign(call) for call in _raws(calls)]
+        members[TOOL_CALLS] = [_replace_signature(call) for call in _raws(calls)]
     return _encode(members)
 
 
-def _unsign(call: Raw) -> Raw:
+def _replace_signature(call: Raw) -> Raw:
     members = _members(call)
-    if _EXTRA not in members:
+    if _EXTRA_CONTENT not in members:
         return call
-    return Raw(_encode({**members, _EXTRA: {"google": {"thought_signature": STAND_IN}}}))
+    return Raw(_encode({**members, _EXTRA_CONTENT: {"google": {"thought_signature": SUBSTITUTE_SIGNATURE}}}))

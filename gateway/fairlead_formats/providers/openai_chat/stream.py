@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS, truncates
 from fairlead_formats.messages.streams import begins_new_call
-from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS
+from fairlead_formats.providers.openai_chat.answer import KINDS, ROUND_SEPARATOR, TOOL_CALLS
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
@@ -80,14 +80,14 @@ class _TextChunk(msgspec.Struct):
     error: None = None
 
 
-_text_chunk: Final = msgspec.json.Decoder(_TextChunk).decode
-_chunk: Final = msgspec.json.Decoder(_Chunk).decode
-_calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
+_decode_text_chunk: Final = msgspec.json.Decoder(_TextChunk).decode
+_decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
+_decode_calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _READ_MEMBERS: Final = frozenset({"index", "id", "type", *KINDS})
-_any: Final = msgspec.json.Decoder().decode
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode: Final = msgspec.json.Decoder().decode
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StreamedCall:
@@ -102,7 +102,7 @@ class StreamedCall:
         """Pieces of the arguments. Appending each to a string would copy the string every time."""
         self.client_index: int | None = None
         """Index in the client's stream; None for a call that the client does not receive."""
-        self.sent = 0
+        self.sent_count = 0
         """Number of pieces that were sent to the client."""
         self.provider_id = ""
         """The id from the provider, which is not always unique; the client gets a unique id."""
@@ -115,7 +115,7 @@ class StreamedCall:
         """The arguments received so far."""
         return "".join(self.pieces)
 
-    def grow(self, piece: str) -> None:
+    def append(self, piece: str) -> None:
         """Add a piece of the arguments."""
         self.pieces.append(piece)
         self.size += len(piece)
@@ -141,12 +141,12 @@ class ChatStream:
         """Whether an earlier round had text."""
         self._earlier_members: set[str] = set()
         """Names of members that had text in earlier rounds, including empty text."""
-        self._shown_count = 0
+        self._client_call_count = 0
         """Number of calls in the client's stream."""
         self.usage: dict[str, Any] = {}
-        self._begin()
+        self._begin_round()
 
-    def _begin(self) -> None:
+    def _begin_round(self) -> None:
         self._round_usage: dict[str, Any] = {}
         self._strings: dict[str, TextPieces] = {}
         """Texts of this round, by member of the deltas: `content`, or a member that only compatible servers have."""
@@ -171,19 +171,19 @@ class ChatStream:
         data = replace_lone_surrogates(data)
         if self._head is not None and not self._round and self._client_tools is not None:
             try:
-                self._add_text("content", _text_chunk(data).choices[0].delta.content)
+                self._add_text("content", _decode_text_chunk(data).choices[0].delta.content)
                 return _event(data)
-            except _UNREADABLE:
+            except _DECODE_ERRORS:
                 pass  # not a chunk of text: the general reader below reads it
         try:
-            chunk = _chunk(data)
+            chunk = _decode_chunk(data)
             if bytes(chunk.error) != b"null":
                 raise BadStream("the provider ended its stream with an error", bytes(chunk.error))
-            return self._take(data, chunk)
-        except _UNREADABLE as error:
+            return self._handle(data, chunk)
+        except _DECODE_ERRORS as error:
             raise BadStream(f"an event of the provider's stream is not a chat completion chunk: {error}") from error
 
-    def _take(self, data: bytes, chunk: _Chunk) -> bytes:
+    def _handle(self, data: bytes, chunk: _Chunk) -> bytes:
         if chunk.usage is not None:
             self._round_usage = chunk.usage
         if not chunk.choices and self._client_tools is None:
@@ -198,25 +198,28 @@ class ChatStream:
             return _event(data)
         self.finish_reason = choice.finish_reason or self.finish_reason
         delta = choice.delta or {}
-        calls = _calls(raw_calls := delta.pop(TOOL_CALLS, _NULL)) or []
-        extras = (
-            [{name: raw for name, raw in each.items() if name not in _READ_MEMBERS} for each in _raws(raw_calls)]
+        calls = _decode_calls(raw_calls := delta.pop(TOOL_CALLS, _NULL)) or []
+        added_members = (
+            [
+                {name: raw for name, raw in raw_call.items() if name not in _READ_MEMBERS}
+                for raw_call in _raws(raw_calls)
+            ]
             if calls
             else []
         )
         self._named_in_chunk = []
-        self._remember(delta)
+        self._store_delta(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
-        return self._strip_chunk(data, delta) + b"".join(map(self._take_call_delta, calls, extras))
+        return self._strip_chunk(data, delta) + b"".join(map(self._add_call_delta, calls, added_members))
 
-    def _remember(self, delta: Mapping[str, Raw]) -> None:
+    def _store_delta(self, delta: Mapping[str, Raw]) -> None:
         for name, raw in delta.items():
             value = bytes(raw)
             if name != "role" and value[:1] == b'"':
-                self._add_text(name, str(_any(value)))
+                self._add_text(name, str(_decode(value)))
             elif value[:1] == b"[":
-                self._lists.setdefault(name, []).extend(_any(value))
+                self._lists.setdefault(name, []).extend(_decode(value))
 
     def _add_text(self, name: str, piece: str) -> None:
         pieces = self._strings.get(name)
@@ -226,20 +229,20 @@ class ChatStream:
 
     def _strip_chunk(self, data: bytes, delta: dict[str, Raw]) -> bytes:
         """The chunk without calls, finish reason and usage; empty if no other member is left."""
-        visible = {
+        client_delta = {
             name: raw
             for name, raw in delta.items()
             if bytes(raw) != b"null" and (bytes(raw) != b'""' or self._is_first(name))
         }
         if self._round:
-            visible.pop("role", None)
-            if self._wrote_text and "content" in visible:
-                visible["content"] = Raw(_encode(BETWEEN + str(_any(visible["content"]))))
+            client_delta.pop("role", None)
+            if self._wrote_text and "content" in client_delta:
+                client_delta["content"] = Raw(_encode(ROUND_SEPARATOR + str(_decode(client_delta["content"]))))
                 self._wrote_text = False
-        if not visible:
+        if not client_delta:
             return b""
         members = {name: raw for name, raw in _members(data).items() if name != "usage"}
-        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(visible)), "finish_reason": _NULL}
+        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(client_delta)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
     def _is_first(self, name: str) -> bool:
@@ -248,7 +251,7 @@ class ChatStream:
         """
         return name not in self._earlier_members and len(self._strings.get(name, ())) == 1
 
-    def _take_call_delta(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
+    def _add_call_delta(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
         """Add a delta to its call. The call is sent when it has arguments, because its name is complete by then."""
         call, out = self._find_call(delta)
         call.added_members.update(added_members)
@@ -256,7 +259,7 @@ class ChatStream:
         if delta.id and not call.provider_id:
             call.provider_id = delta.id
             call.id = call.id or (
-                new_id() if any(each.provider_id == delta.id for each in self._calls[:-1]) else delta.id
+                new_id() if any(earlier_call.provider_id == delta.id for earlier_call in self._calls[:-1]) else delta.id
             )
         if function is not None:
             if function.name:
@@ -270,8 +273,8 @@ class ChatStream:
             if text and not (
                 call.provider_id and delta.id == call.provider_id and text == call.text
             ):  # otherwise the server repeats the arguments
-                call.grow(text)
-        return out + (self._show(call) if call.pieces else b"")
+                call.append(text)
+        return out + (self._write_call(call) if call.pieces else b"")
 
     def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
         """The call that a delta belongs to, and bytes for the client that complete the previous call if the delta
@@ -287,12 +290,12 @@ class ChatStream:
             return call, b""
         if len(self._calls) >= MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
-        before = self._show(self._calls[-1]) if self._calls else b""
+        previous_call_end = self._write_call(self._calls[-1]) if self._calls else b""
         call = StreamedCall("custom" if delta.custom is not None else "function")
         self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
-        return call, before
+        return call, previous_call_end
 
     def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
         """Whether a delta with a name begins another call than `call`, which is the call at the delta's index."""
@@ -303,23 +306,23 @@ class ChatStream:
             return False  # the server repeats the call
         return call in self._named_in_chunk or begins_new_call(call, arguments)
 
-    def _show(self, call: StreamedCall, *, complete: bool = False) -> bytes:
+    def _write_call(self, call: StreamedCall, *, complete: bool = False) -> bytes:
         """The part of a call that the client has not received; empty for a call that the gateway runs."""
         if self._client_tools is not None and call.name not in self._client_tools:
             return b""
         text_member = "input" if call.kind == "custom" else "arguments"
-        unsent = "".join(call.pieces[call.sent :])
+        unsent_text = "".join(call.pieces[call.sent_count :])
         if complete and not call.pieces and call.kind == "function" and not truncates(self.finish_reason):
-            unsent = "{}"
-        call.sent = len(call.pieces)
+            unsent_text = "{}"
+        call.sent_count = len(call.pieces)
         if call.client_index is None:
             call.id = call.id or new_id()
-            call.client_index, self._shown_count = self._shown_count, self._shown_count + 1
-            function = {"name": call.name, text_member: unsent}
+            call.client_index, self._client_call_count = self._client_call_count, self._client_call_count + 1
+            function = {"name": call.name, text_member: unsent_text}
             head = {"index": call.client_index, "id": call.id, "type": call.kind}
             entry = {**head, call.kind: function, **call.added_members}
-        elif unsent:
-            entry = {"index": call.client_index, call.kind: {text_member: unsent}}
+        elif unsent_text:
+            entry = {"index": call.client_index, call.kind: {text_member: unsent_text}}
         else:
             return b""
         return self._chunk({TOOL_CALLS: [entry]})
@@ -328,32 +331,32 @@ class ChatStream:
         self.usage = add_usage(self.usage, self._round_usage)
         for call in self._calls:
             call.id = call.id or new_id()
-        return b"".join(self._show(call, complete=True) for call in self._calls)
+        return b"".join(self._write_call(call, complete=True) for call in self._calls)
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         out = []
         for call in self._calls:
-            inner = calls.get(call.id)
-            if inner is not None:
-                call.name = inner.name
+            inner_call = calls.get(call.id)
+            if inner_call is not None:
+                call.name = inner_call.name
                 call.pieces = []
-                call.sent = 0
-                call.grow(inner.arguments.decode())
-                out.append(self._show(call, complete=True))
+                call.sent_count = 0
+                call.append(inner_call.arguments.decode())
+                out.append(self._write_call(call, complete=True))
         return b"".join(out)
 
     def next_round(self) -> None:
         self._wrote_text = self._wrote_text or bool("content" in self._strings and self._strings["content"].text)
         self._earlier_members.update(name for name, pieces in self._strings.items() if pieces)
         self._round += 1
-        self._begin()
+        self._begin_round()
 
     @property
     def message(self) -> dict[str, Any]:
         texts = {name: pieces.text for name, pieces in self._strings.items()}
         text = texts.pop("content", "")
-        others = {name: text_of_member for name, text_of_member in texts.items() if text_of_member}
-        message = {"role": "assistant", "content": text or None, **others, **self._lists}
+        other_texts = {name: text_of_member for name, text_of_member in texts.items() if text_of_member}
+        message = {"role": "assistant", "content": text or None, **other_texts, **self._lists}
         if not self._calls or truncates(self.finish_reason):
             return message
         return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
@@ -393,7 +396,7 @@ class ChatStream:
         if self._client_tools is None:
             return b""
         reason = self.finish_reason
-        if reason == TOOL_CALLS and not self._shown_count:
+        if reason == TOOL_CALLS and not self._client_call_count:
             reason = "stop"
         out = self._chunk({}, reason, extra_members)
         if self._include_usage and self.usage:

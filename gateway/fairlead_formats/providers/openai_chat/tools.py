@@ -94,15 +94,15 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
     return {"type": "function", "function": {**tool["function"], "name": name}}
 
 
-def _read_function(function: Any, at: str = "") -> ProviderTool:
+def _read_function(function: Any, path: str = "") -> ProviderTool:
     if not isinstance(function, dict):
         raise UnusableSchema("the tool has no function")
-    carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
-    lost = lost_settings(function, carried, at)
+    converted_members = {"name", "description", "parameters", "output_schema", "type", "strict"}
+    losses = lost_settings(function, converted_members, path)
     if function.get("strict") is True:
-        lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema keeps its form for strict mode"),)
+        losses += ((f"{path}/strict", "strict", "MCP has no strict mode; the schema keeps its form for strict mode"),)
     output = function.get("output_schema")
-    return ProviderTool(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
+    return ProviderTool(function.get("name"), function.get("description"), function.get("parameters"), output, losses)
 
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
@@ -111,7 +111,7 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form of Responses, which users send to Chat Completions by mistake
     function = _read_function(tool.get("function"), "/function")
-    return msgspec.structs.replace(function, lost=function.lost + lost_settings(tool, {"type", "function"}))
+    return msgspec.structs.replace(function, losses=function.losses + lost_settings(tool, {"type", "function"}))
 
 
 def read_flat(tool: JsonObject) -> ProviderTool:
@@ -146,14 +146,16 @@ class ChatMessages(MessageFormat):
         yield from _texts(member(message, "content"), f"{path}/content")
         yield from _texts(member(message, "refusal"), f"{path}/refusal")
         calls = member(message, "tool_calls")
-        for at, entry in with_paths(f"{path}/tool_calls", items(calls)):
-            yield _part(entry, at)
+        for call_path, entry in with_paths(f"{path}/tool_calls", items(calls)):
+            yield _part(entry, call_path)
         legacy_call = member(message, FUNCTION_CALL)
         if legacy_call is not None and calls is None:
             yield call_part(f"{path}/function_call", _legacy_draft(legacy_call))
-        read = () if calls is not None else (FUNCTION_CALL,)
-        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
-            yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
+        call_members = () if calls is not None else (FUNCTION_CALL,)
+        for name in extras(
+            message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *call_members
+        ):
+            yield Part(f"{path}/{name}", THINKING if name.startswith(("reasoning", "thinking")) else BLOCK)
 
     def drafts(self, message: object) -> Iterable[Draft]:
         # the same calls as in `parts`, without looking through all other members, which takes as long as the rest
@@ -171,18 +173,18 @@ class ChatMessages(MessageFormat):
     def request_messages(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
             return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
-        inner = _message(message)[1]
-        return [inner] if isinstance(inner, dict) else []
+        model_message = _message(message)[1]
+        return [model_message] if isinstance(model_message, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        valid = [call for call in calls if call.valid]
+        valid_calls = [call for call in calls if call.valid]
         if self._function_call:
-            contents = [text or None, *[None] * len(valid)]
+            contents = [text or None, *[None] * len(valid_calls)]
             return [
                 {"role": "assistant", "content": contents[index], FUNCTION_CALL: _function(call, names)}
-                for index, call in enumerate(valid)
+                for index, call in enumerate(valid_calls)
             ] or ([{"role": "assistant", "content": text}] if text else [])
-        entries = [_entry(call, names) for call in valid]
+        entries = [_entry(call, names) for call in valid_calls]
         if not entries:
             return [{"role": "assistant", "content": text}] if text else []
         return [{"role": "assistant", "content": text or None, "tool_calls": entries}]
@@ -265,13 +267,13 @@ def _message(message: object) -> tuple[str, object]:
 def _texts(content: object, path: str) -> Iterator[Part]:
     if isinstance(content, str) and content:
         yield Part(path, TEXT, text_of(content))
-    for at, part in with_paths(path, items(content)):
+    for part_path, part in with_paths(path, items(content)):
         text = member(part, "text", "refusal")
         is_text = member(part, "type") in ("text", "refusal") and isinstance(text, str)
         yield (
-            Part(at, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal"))
+            Part(part_path, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal"))
             if is_text
-            else Part(at, BLOCK)
+            else Part(part_path, BLOCK)
         )
 
 
@@ -279,10 +281,12 @@ def _part(entry: object, path: str) -> Part:
     if not _is_call(entry):
         return Part(path, BLOCK)
     is_custom = member(entry, "type") == CUSTOM
-    inner = "custom" if is_custom else "function"
+    call_member = "custom" if is_custom else "function"
     standard = ("name", "input") if is_custom else ("name", "arguments")
     return call_part(
-        path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *standard)
+        path,
+        _draft(entry),
+        extras(entry, "id", "type", "index", call_member) + extras(member(entry, call_member), *standard),
     )
 
 
@@ -325,8 +329,8 @@ def _function(call: ModelCall, names: Names | None) -> JsonObject:
 
 
 def _accept(carry: Carry) -> Accept:
-    others = [*(_AUDIO if carry.audio else ()), *((PDF,) if carry.documents else ())]
-    return accept_types(WEB_IMAGES if carry.images else (), others)
+    file_types = [*(_AUDIO if carry.audio else ()), *((PDF,) if carry.documents else ())]
+    return accept_types(WEB_IMAGES if carry.images else (), file_types)
 
 
 def _user_part(item: Media) -> JsonObject:

@@ -27,8 +27,8 @@ class _WholeCompletion(msgspec.Struct):
 
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_completion: Final = msgspec.json.Decoder(_WholeCompletion).decode
-_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
+_decode_completion: Final = msgspec.json.Decoder(_WholeCompletion).decode
+_decode_calls: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
 
 
 def whole_events(body: bytes) -> list[bytes]:
@@ -38,24 +38,24 @@ def whole_events(body: bytes) -> list[bytes]:
     try:
         head = {name: raw for name, raw in _members(body).items() if name not in ("choices", "usage")}
         usage = {name: raw for name, raw in _members(body).items() if name == "usage"}
-        choices = _completion(body).choices
+        choices = _decode_completion(body).choices
         deltas = [_delta(choice) for choice in choices]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the provider's answer is not a chat completion: {error}") from error
     if not choices:
         raise BadAnswer("the provider's answer has no choices")
     head["object"] = Raw(b'"chat.completion.chunk"')
-    ends = [
+    end_choices = [
         {"index": choice.index, "delta": {}, "finish_reason": choice.finish_reason or _reason(choice)}
         for choice in choices
     ]
-    return [_encode({**head, "choices": deltas}), _encode({**head, "choices": ends, **usage}), b"[DONE]"]
+    return [_encode({**head, "choices": deltas}), _encode({**head, "choices": end_choices, **usage}), b"[DONE]"]
 
 
 def _delta(choice: _WholeChoice) -> dict[str, Any]:
     """The choice for the first chunk. Its calls get an index, which chunks require and messages lack."""
     delta: dict[str, Any] = {"role": "assistant", **choice.message}
-    calls = _calls(choice.message.get(TOOL_CALLS, _NULL)) or []
+    calls = _decode_calls(choice.message.get(TOOL_CALLS, _NULL)) or []
     if calls:
         delta[TOOL_CALLS] = [{**call, "index": index} for index, call in enumerate(calls)]
     logprobs: Mapping[str, Any] = {} if bytes(choice.logprobs) == b"null" else {"logprobs": choice.logprobs}

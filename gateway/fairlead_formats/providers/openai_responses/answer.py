@@ -20,7 +20,7 @@ from fairlead_formats.providers.openai_responses.items import (
     with_call_ids,
 )
 from fairlead_formats.providers.openai_responses.rounds import (
-    ShownResponse,
+    ResponseOverRounds,
     last_reasoning_key,
     new_mark,
     read_response,
@@ -35,17 +35,17 @@ class ResponsesAnswer:
         """Raises BadAnswer."""
         try:
             self.members = members_of(body)
-            read = read_response(body)
+            response = read_response(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a response: {error}") from error
         if "output" not in self.members:
             raise BadAnswer("the provider's answer has no output")
         self._request = request
         self.mark = new_mark(request)
-        self.provider_id = read.id or ""
-        self.items = with_call_ids(read.output or [])
-        self.usage: Mapping[str, Any] = read.usage or {}
-        calls = waiting_calls(self.items) if read.status in (None, "completed") else []
+        self.provider_id = response.id or ""
+        self.items = with_call_ids(response.output or [])
+        self.usage: Mapping[str, Any] = response.usage or {}
+        calls = waiting_calls(self.items) if response.status in (None, "completed") else []
         self.message: Mapping[str, Any] = {"object": "response", "output": calls}
         self.call_ids = {str(call.get("call_id")) for call in calls}
 
@@ -58,25 +58,40 @@ class ResponsesAnswer:
 
     malformed_call = False  # this API does not report unreadable calls
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
+        rounds = [
+            (round_answer.items, round_answer.mark)
+            for round_answer in earlier_answers
+            if isinstance(round_answer, ResponsesAnswer)
+        ]
         return last_reasoning_key(self._request, [*rounds, (self.items, self.mark)])
 
     def write(self, loop: LoopResult) -> bytes:
-        rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
-        shown = ShownResponse(self._request, loop.client_tools)
-        tool_list = shown.tool_list()
-        shown.items += [] if tool_list is None else [tool_list]
-        called = {call_id for each in rounds for call_id in each.call_ids}
-        shown.items += [Raw(encode(shown.finished_call(call))) for call in loop.ran if call.id not in called]
-        for each in rounds:
-            shown.mark = each.mark
-            shown.members(each.members)
-            shown.add(each.items)
-            shown.items += [Raw(encode(shown.finished_call(call))) for call in loop.ran if call.id in each.call_ids]
-            shown.next_round()
-        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
-        members["output"] = Raw(encode(shown.items))
+        rounds = [
+            *(round_answer for round_answer in loop.earlier_answers if isinstance(round_answer, ResponsesAnswer)),
+            self,
+        ]
+        client_response = ResponseOverRounds(self._request, loop.client_tools)
+        tool_list = client_response.tool_list()
+        client_response.items += [] if tool_list is None else [tool_list]
+        call_ids = {call_id for round_answer in rounds for call_id in round_answer.call_ids}
+        client_response.items += [
+            Raw(encode(client_response.finished_call(call))) for call in loop.gateway_calls if call.id not in call_ids
+        ]
+        for round_answer in rounds:
+            client_response.mark = round_answer.mark
+            client_response.members(round_answer.members)
+            client_response.add(round_answer.items)
+            client_response.items += [
+                Raw(encode(client_response.finished_call(call)))
+                for call in loop.gateway_calls
+                if call.id in round_answer.call_ids
+            ]
+            client_response.next_round()
+        members = client_response.members(self.members) | {
+            name: Raw(encode(value)) for name, value in loop.extra_members.items()
+        }
+        members["output"] = Raw(encode(client_response.items))
         if loop.usage:
             members["usage"] = Raw(encode(loop.usage))
         return encode(members)

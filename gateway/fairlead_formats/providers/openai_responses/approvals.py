@@ -21,10 +21,10 @@ from fairlead_formats.providers.openai_responses.mcp_tools import (
 from fairlead_formats.wire.protocol import BadRequest
 from fairlead_formats.wire.raw_json import decode_object
 
-MOST_APPROVALS: Final = 128
+MAX_APPROVALS: Final = 128
 """Maximum number of approvals in one request."""
 _DENIED: Final = "The user did not approve this call"
-_LOST: Final = "The result of this call is no longer available"
+_RESULT_LOST: Final = "The result of this call is no longer available"
 
 
 class Approvals:
@@ -49,7 +49,7 @@ class Approvals:
             return
         run_request_ids = {_approval_of(item) for item in items if b'"mcp_call"' in bytes(item)}
         calls = dict(_requested_calls(pending))
-        last = max((index for index, item in enumerate(items) if head_of(item).from_model), default=-1)
+        last_index = max((index for index, item in enumerate(items) if head_of(item).is_from_model), default=-1)
         approved_ids: set[str] = set()
         self.items = []
         for index, raw in enumerate(items):
@@ -63,7 +63,7 @@ class Approvals:
                     ):  # a repeated approval must not run the call again
                         approved_ids.add(ident)
                         self.items.append(
-                            self._answer_approval(ident, calls[ident], response, answered_since=index < last)
+                            self._answer_approval(ident, calls[ident], response, answered_since=index < last_index)
                         )
                     continue
             if head.kind == "mcp_approval_request":
@@ -84,9 +84,9 @@ class Approvals:
             reason = response.get("reason")
             return output_item(call_id, f"{_DENIED}: {reason}" if reason else f"{_DENIED}.")
         if answered_since:
-            return output_item(call_id, f"{_LOST}.")
-        if len(self.calls) == MOST_APPROVALS:
-            raise BadRequest(f"input: more than {MOST_APPROVALS} calls are approved; approve fewer at a time", "input")
+            return output_item(call_id, f"{_RESULT_LOST}.")
+        if len(self.calls) == MAX_APPROVALS:
+            raise BadRequest(f"input: more than {MAX_APPROVALS} calls are approved; approve fewer at a time", "input")
         self.calls.append(call)
         self.placeholders.append(output_item(call_id, ""))
         self.ids[call_id] = ident

@@ -23,7 +23,7 @@ class ResponsesAssembler:
     def __init__(self, names: Names | None = None) -> None:
         self._builder = CallBuilder(names)
         self._partials: dict[object, PartialCall] = {}
-        self._done: set[object] = set()
+        self._finished_keys: set[object] = set()
         """Keys of calls that were returned."""
 
     def feed(self, event: object) -> list[ModelCall]:
@@ -31,7 +31,7 @@ class ResponsesAssembler:
         kind = text_of(member(event, "type"))
         item = member(event, "item")
         if kind == "response.output_item.added":
-            self._open(event, item)
+            self._start(event, item)
         elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
             self._partial_of(event).append(member(event, "delta"))
         elif kind in (ARGUMENTS_DONE, "response.custom_tool_call_input.done"):
@@ -50,7 +50,7 @@ class ResponsesAssembler:
     def close(self) -> list[ModelCall]:
         return self._finish_all(None, cut_off=True)
 
-    def _open(self, event: object, item: object) -> None:
+    def _start(self, event: object, item: object) -> None:
         if member(item, "type") in _CALLS and has_room(self._partials):
             partial = self._partial_of(event)
             partial.kind = _kind(item)
@@ -59,12 +59,12 @@ class ResponsesAssembler:
 
     def _partial_of(self, event: object) -> PartialCall:
         key = _key(event)
-        if key not in self._partials and (key in self._done or not has_room(self._partials)):
+        if key not in self._partials and (key in self._finished_keys or not has_room(self._partials)):
             return PartialCall()
         return self._partials.setdefault(key, PartialCall())
 
     def _finish(self, key: object, item: object) -> list[ModelCall]:
-        if key in self._done:
+        if key in self._finished_keys:
             return []
         partial = self._partials.pop(key, None) or PartialCall()
         partial.id = member(item, "call_id") or partial.id
@@ -72,7 +72,7 @@ class ResponsesAssembler:
         partial.kind = _kind(item)
         arguments = member(item, "arguments", "input")
         partial.whole = arguments if arguments else partial.whole
-        self._done.add(key)
+        self._finished_keys.add(key)
         return [self._builder.call(partial, cut_off=member(item, "status") == "incomplete")]
 
     def _finish_all(self, response: object, *, cut_off: bool) -> list[ModelCall]:
@@ -84,10 +84,10 @@ class ResponsesAssembler:
             key: Any = text_of(member(item, "id")) or index
             if member(item, "type") in _CALLS and not self._builder.has_seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
-        unfinished = list(self._partials.items())
+        partials = list(self._partials.items())
         self._partials.clear()
-        self._done.update(key for key, _ in unfinished)
-        return [*calls, *(self._builder.call(p, cut_off=cut_off) for _, p in unfinished if p.id or p.name)]
+        self._finished_keys.update(key for key, _ in partials)
+        return [*calls, *(self._builder.call(p, cut_off=cut_off) for _, p in partials if p.id or p.name)]
 
 
 def _kind(item: object) -> str:

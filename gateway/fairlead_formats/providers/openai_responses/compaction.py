@@ -38,8 +38,8 @@ def require_model(body: bytes, path: str) -> None:
     chooses the provider by it.
     """
     with reading_body():
-        read = _decode_model(body)
-    if not read.model:
+        request = _decode_model(body)
+    if not request.model:
         raise BadRequest(f"model: {path} needs a model, because the gateway chooses the provider by it", "model")
 
 
@@ -53,16 +53,16 @@ class CompactionRequest(ResponsesRequest):
         if self.stream:
             raise BadRequest(f"stream: {COMPACT} has no streams: leave `stream` out", "stream")
         self.no_injection = True
-        self.is_kept = False
+        self.gateway_stores = False
         self._refuse_approvals()
 
-    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
-        super().resume(previous, pending_approvals)
+    def resume(self, previous_id: str | None, pending_approvals: Sequence[bytes]) -> None:
+        super().resume(previous_id, pending_approvals)
         self._refuse_approvals()
 
     def _refuse_approvals(self) -> None:
         """Raise BadRequest for a request that approves calls, which compaction does not run."""
-        if self.approved:
+        if self.approved_calls:
             raise BadRequest(
                 f"input: {COMPACT} runs no approved calls: send the approvals to /v1/responses, then compact",
                 "input",

@@ -13,10 +13,10 @@ from fairlead_formats.providers.openai_responses.realtime_rules import REALTIME_
 from fairlead_formats.providers.openai_responses.request_rules import RESPONSES_RULES
 from fairlead_formats.request_rules.rule import BrokenRule, SchemaCheck
 
-_REALTIME: Final = frozenset({"type", "name", "description", "parameters"})
+_REALTIME_MEMBERS: Final = frozenset({"type", "name", "description", "parameters"})
 """Members of a function in Realtime."""
 _MAX_DESCRIPTION: Final = 1024
-"""Characters of a description in Realtime."""
+"""Maximum number of characters of a description in Realtime."""
 
 
 def responses_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> Iterator[BrokenRule]:
@@ -34,7 +34,7 @@ def realtime_faults(function: Mapping[str, Any], check_schema: SchemaCheck) -> I
 
 def realtime_function_faults(function: Mapping[str, Any], index: int = 0) -> Iterator[BrokenRule]:
     """Realtime's own rules that a function breaks, except rules about its name. `index`: of the function in `tools`."""
-    for member in sorted(function.keys() - _REALTIME):
+    for member in sorted(function.keys() - _REALTIME_MEMBERS):
         yield REALTIME_RULES.broken_rule("realtime-tool-member", index=index, name=member)
     description, schema = function.get("description") or "", function.get("parameters") or {}
     if len(description) > _MAX_DESCRIPTION:

@@ -17,7 +17,7 @@ from fairlead_formats.request_rules.rule import SchemaCheck, accept_any_schema
 from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 from fairlead_formats.wire.protocol import EVENT_STREAM
 
-COUNTED: Final = frozenset(
+COUNT_MEMBERS: Final = frozenset(
     {
         "conversation",
         "input",
@@ -70,9 +70,11 @@ class ResponsesApi:
         return f"event: {kind}\ndata: {data}\n\n"
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        unknown = next((name for name in request if name not in COUNTED), None) if path.endswith(_COUNTING) else None
-        if unknown is not None:
-            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown))
+        unknown_name = (
+            next((name for name in request if name not in COUNT_MEMBERS), None) if path.endswith(_COUNTING) else None
+        )
+        if unknown_name is not None:
+            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown_name))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
@@ -93,11 +95,11 @@ class ResponsesApi:
             ("response.created", {"response": start_response}),
             ("response.in_progress", {"response": start_response}),
         ]
-        final = self._answer(turn, number, request)
-        for index, item in enumerate(final["output"]):
+        final_response = self._answer(turn, number, request)
+        for index, item in enumerate(final_response["output"]):
             sent_events += [(kind, {"output_index": index, **members}) for kind, members in _item_events(item)]
         if not (turn.cut or turn.breaks):
-            sent_events.append((f"response.{final['status']}", {"response": final}))
+            sent_events.append((f"response.{final_response['status']}", {"response": final_response}))
         for sequence, (kind, members) in enumerate(sent_events):
             yield json.dumps({"type": kind, "sequence_number": sequence, **members})
 
@@ -146,13 +148,13 @@ class ResponsesApi:
         items += [dict(item) for item in turn.items]
         if turn.text:
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
-            done = "incomplete" if status == "incomplete" else "completed"
+            item_status = "incomplete" if status == "incomplete" else "completed"
             items.append(
                 {
                     "type": "message",
                     "id": f"msg_scripted_{number:04}",
                     "role": "assistant",
-                    "status": done,
+                    "status": item_status,
                     "content": content,
                 }
             )
@@ -174,7 +176,7 @@ class ResponsesApi:
 
     def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
         """Status and body of the answer to a request about a stored response."""
-        ident, _, what = path.partition("/responses/")[2].partition("/")
+        ident, _, action = path.partition("/responses/")[2].partition("/")
         stored_items = self._stored.responses.get(ident)
         if stored_items is None:
             return 404, _error(f"Response with id '{ident}' not found.")
@@ -183,11 +185,13 @@ class ResponsesApi:
         if method == "DELETE":
             del self._stored.responses[ident]
             answer = {"id": ident, "object": "response", "deleted": True}
-        elif what == "cancel":
+        elif action == "cancel":
             response["status"] = "cancelled"
-        elif what == "input_items":
-            listed = [{"id": f"in_{index}", **item} for index, item in enumerate(input_items) if isinstance(item, dict)]
-            answer = {"object": "list", "data": listed, "has_more": False}
+        elif action == "input_items":
+            item_list = [
+                {"id": f"in_{index}", **item} for index, item in enumerate(input_items) if isinstance(item, dict)
+            ]
+            answer = {"object": "list", "data": item_list, "has_more": False}
         return 200, json.dumps(answer).encode()
 
 
@@ -220,20 +224,20 @@ def _item_events(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.output_item.added", {"item": {**item, **start.get(kind, {})}}
     if kind == "message":
         for index, part in enumerate(item["content"]):
-            at = {"item_id": ident, "content_index": index}
-            yield "response.content_part.added", {**at, "part": {**part, "text": ""}}
+            position = {"item_id": ident, "content_index": index}
+            yield "response.content_part.added", {**position, "part": {**part, "text": ""}}
             for piece in pieces(part["text"]):
-                yield "response.output_text.delta", {**at, "delta": piece, "logprobs": []}
-            yield "response.output_text.done", {**at, "text": part["text"], "logprobs": []}
-            yield "response.content_part.done", {**at, "part": part}
+                yield "response.output_text.delta", {**position, "delta": piece, "logprobs": []}
+            yield "response.output_text.done", {**position, "text": part["text"], "logprobs": []}
+            yield "response.content_part.done", {**position, "part": part}
     elif kind == "reasoning":
         for index, part in enumerate(item["summary"]):
-            at = {"item_id": ident, "summary_index": index}
-            yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
+            position = {"item_id": ident, "summary_index": index}
+            yield "response.reasoning_summary_part.added", {**position, "part": {**part, "text": ""}}
             for piece in pieces(part["text"]):
-                yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
-            yield "response.reasoning_summary_text.done", {**at, "text": part["text"]}
-            yield "response.reasoning_summary_part.done", {**at, "part": part}
+                yield "response.reasoning_summary_text.delta", {**position, "delta": piece}
+            yield "response.reasoning_summary_text.done", {**position, "text": part["text"]}
+            yield "response.reasoning_summary_part.done", {**position, "part": part}
     elif kind == "function_call":
         for piece in pieces(item["arguments"]):
             yield "response.function_call_arguments.delta", {"item_id": ident, "delta": piece}

@@ -30,6 +30,7 @@ MEMBERS: Final = frozenset(
         "service_tier",
     }
 )
+"""Members that a request may have."""
 
 
 class CompactionApi:
@@ -37,8 +38,8 @@ class CompactionApi:
 
     stream_type = EVENT_STREAM
 
-    def __init__(self, stored: StoredItems, check_schema: SchemaCheck = accept_any_schema) -> None:
-        self._stored = stored
+    def __init__(self, stored_items: StoredItems, check_schema: SchemaCheck = accept_any_schema) -> None:
+        self._stored = stored_items
         self._check_schema = check_schema
 
     def write_error(self, turn: ScriptedTurn) -> bytes:
@@ -58,24 +59,30 @@ class CompactionApi:
         raise NotImplementedError("compaction has no streams")
 
     def refusal(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, bytes] | None:
-        unknown = next((name for name in request if name not in MEMBERS), None)
-        if unknown is not None:
-            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown))
+        unknown_name = next((name for name in request if name not in MEMBERS), None)
+        if unknown_name is not None:
+            return openai_error(RESPONSES_RULES.broken_rule("responses-member", name=unknown_name))
         fault_of_request = fault(request, self._stored, self._check_schema)
         return None if fault_of_request is None else openai_error(fault_of_request)
 
     def whole_body(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         """All messages of users, and one item in place of all other items."""
-        before = self._stored.responses.get(str(request.get("previous_response_id")))
+        previous_response = self._stored.responses.get(str(request.get("previous_response_id")))
         client_input = request.get("input") or []
         items = (
             [{"type": "message", "role": "user", "content": client_input}]
             if isinstance(client_input, str)
             else client_input
         )
-        messages = [item for item in (*(before[1] if before else ()), *items) if item.get("role") == "user"]
-        users = [_output_message(item, f"msg_scripted_{number:04}_{index:04}") for index, item in enumerate(messages)]
-        compacted = {
+        messages = [
+            item
+            for item in (*(previous_response[1] if previous_response else ()), *items)
+            if item.get("role") == "user"
+        ]
+        user_messages = [
+            _output_message(item, f"msg_scripted_{number:04}_{index:04}") for index, item in enumerate(messages)
+        ]
+        compaction_item = {
             "id": f"cmp_scripted_{number:04}",
             "type": "compaction",
             "encrypted_content": encrypted_content(number),
@@ -92,7 +99,7 @@ class CompactionApi:
                 "id": f"resp_scripted_{number:04}",
                 "object": "response.compaction",
                 "created_at": CREATED + number,
-                "output": [*users, compacted],
+                "output": [*user_messages, compaction_item],
                 "usage": usage,
             }
         ).encode()

@@ -15,7 +15,7 @@ from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import (
-    COMPACTED,
+    COMPACTION_ITEM,
     REFERENCE,
     head_of,
     message_text,
@@ -62,7 +62,7 @@ class ResponsesFormat(FamilyFormat):
         answer_ranges = []
         start: int | None = None
         for index, raw in enumerate([*messages, b"{}"]):
-            if head_of(raw).from_model:
+            if head_of(raw).is_from_model:
                 start = index if start is None else start
             elif start is not None:
                 calls = turn_keys(messages[start:index])
@@ -77,19 +77,19 @@ class ResponsesFormat(FamilyFormat):
         return str(item.get("role", "")), message_text(item)
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-        restored: list[bytes | Raw] = []
-        taken = {head_of(item).id for turn in turns.values() for item in turn.before}
+        restored_items: list[bytes | Raw] = []
+        turn_ids = {head_of(item).id for turn in turns.values() for item in turn.messages}
         ends = {answer.start: answer.end for answer in self.answer_ranges(messages)}
         range_end = 0
         for index, raw in enumerate(messages):
             turn = turns.get(index)
             if turn is not None and index in ends:
-                restored += _compactions_before(messages[index : ends[index]], turn)
-                restored += [*turn.before, *turn.results]
+                restored_items += _compactions_before(messages[index : ends[index]], turn)
+                restored_items += [*turn.messages, *turn.results]
                 range_end = ends[index]
-            elif index >= range_end and not _refers_to(raw, taken):
-                restored.append(raw)
-        return restored
+            elif index >= range_end and not _refers_to(raw, turn_ids):
+                restored_items.append(raw)
+        return restored_items
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
@@ -106,8 +106,8 @@ def _refers_to(raw: bytes | Raw, idents: Collection[str | None]) -> bool:
 
 def _compactions_before(answer: Sequence[bytes | Raw], turn: StoredTurn) -> list[bytes | Raw]:
     """Compaction items among an answer's items. They replace earlier answers, so the stored turn does not have them."""
-    own = {head_of(raw).id for raw in turn.before}
-    return [raw for raw in answer if head_of(raw).kind == COMPACTED and head_of(raw).id not in own]
+    turn_ids = {head_of(raw).id for raw in turn.messages}
+    return [raw for raw in answer if head_of(raw).kind == COMPACTION_ITEM and head_of(raw).id not in turn_ids]
 
 
 def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

@@ -23,7 +23,7 @@ CUSTOM_CALL: Final = "custom_tool_call"
 REASONING: Final = "reasoning"
 REFERENCE: Final = "item_reference"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
-COMPACTED: Final = "compaction"
+COMPACTION_ITEM: Final = "compaction"
 """Type of the encrypted item that replaces earlier answers (`POST /v1/responses/compact`)."""
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "computer": "computer_call",
@@ -36,15 +36,15 @@ CLIENT_TOOLS: Final[Mapping[str, str]] = {
 }
 """Maps types of tools that the client runs to the types of items with their calls."""
 _CLIENT_CALL_TYPES: Final = frozenset(CLIENT_TOOLS.values())
-_OUTPUTS: Final = ("_output", "mcp_approval_response")
+_OUTPUT_SUFFIXES: Final = ("_output", "mcp_approval_response")
 FOREIGN_REASONING: Final = "rs_fairlead_"
 """Prefix of ids of reasoning items from another family's model. Clients see these items; providers do not."""
 _RESPONSE: Final = "resp"
 _NONCE: Final = r"[0-9a-f]{48}"
 """Random part of the ids of the gateway's responses."""
 _MARK: Final = ".fairlead-"
-_MARKED: Final = re.compile(rf"\.fairlead-({_NONCE})-[0-9]+\Z")
-_MADE_HERE: Final = re.compile(rf"[a-z]+(?:_fairlead)?_({_NONCE})(?:_.*)?", re.DOTALL)
+_MARK_PATTERN: Final = re.compile(rf"\.fairlead-({_NONCE})-[0-9]+\Z")
+_GATEWAY_ID: Final = re.compile(rf"[a-z]+(?:_fairlead)?_({_NONCE})(?:_.*)?", re.DOTALL)
 _FUNCTION_TYPES: Final = ("function", "custom")
 MAX_NESTED: Final = 256
 """Maximum number of nested tools whose names are read."""
@@ -80,20 +80,20 @@ class ItemHead(msgspec.Struct):
         return self.type == REASONING and (self.id or "").startswith(FOREIGN_REASONING)
 
     @property
-    def from_model(self) -> bool:
+    def is_from_model(self) -> bool:
         """Whether a model wrote the item."""
         if self.kind == "message":
             return self.role == "assistant"
-        return not self.kind.endswith(_OUTPUTS) and self.kind != REFERENCE
+        return not self.kind.endswith(_OUTPUT_SUFFIXES) and self.kind != REFERENCE
 
 
-_head: Final = msgspec.json.Decoder(ItemHead).decode
+_decode_head: Final = msgspec.json.Decoder(ItemHead).decode
 
 
 def head_of(raw: bytes | Raw) -> ItemHead:
     """Decode the head of an item. JSON that is not an item gets the type `unknown`."""
     try:
-        return _head(raw)
+        return _decode_head(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ItemHead("unknown")
 
@@ -124,12 +124,12 @@ def mark_id(ident: str, mark: str) -> str:
 
 def unmark_id(ident: str) -> str:
     """The provider's id of an item, from the client's id."""
-    return _MARKED.sub("", ident)
+    return _MARK_PATTERN.sub("", ident)
 
 
 def response_id_of(ident: str) -> str | None:
     """Id of the response that an item of the gateway belongs to; None for ids that the gateway did not make."""
-    match = _MARKED.search(ident) or _MADE_HERE.fullmatch(ident)
+    match = _MARK_PATTERN.search(ident) or _GATEWAY_ID.fullmatch(ident)
     return None if match is None else f"{_RESPONSE}_{match[1]}"
 
 
@@ -139,15 +139,15 @@ def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
     """
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
-    outgoing: list[bytes | Raw] = []
-    taken: set[str] = set()
+    provider_items: list[bytes | Raw] = []
+    earlier_ids: set[str] = set()
     for raw in items:
-        marked = head_of(raw).id or ""
-        ident = unmark_id(marked)
-        ident = marked if ident in taken else ident
-        taken.add(ident)
-        outgoing.append(raw if ident == marked else encode({**members_of(raw), "id": ident}))
-    return outgoing
+        client_id = head_of(raw).id or ""
+        ident = unmark_id(client_id)
+        ident = client_id if ident in earlier_ids else ident
+        earlier_ids.add(ident)
+        provider_items.append(raw if ident == client_id else encode({**members_of(raw), "id": ident}))
+    return provider_items
 
 
 def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
@@ -172,13 +172,13 @@ def _is_hosted(head: ItemHead, raw: bytes | Raw) -> bool:
 
 def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions in a namespace tool, or in an item that loads tools."""
-    nested = tool.get("tools")
-    tools = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
+    nested_tools = tool.get("tools")
+    tools = [tool for tool in nested_tools if isinstance(tool, dict)] if isinstance(nested_tools, list) else []
     names = [
-        str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _FUNCTION_TYPES
+        str(tool["name"]) for tool in tools if isinstance(tool.get("name"), str) and tool.get("type") in _FUNCTION_TYPES
     ]
-    deeper = [name for each in tools if each.get("type") == "namespace" for name in names_within(each)]
-    return [*names, *deeper][:MAX_NESTED]
+    deeper_names = [name for tool in tools if tool.get("type") == "namespace" for name in names_within(tool)]
+    return [*names, *deeper_names][:MAX_NESTED]
 
 
 def message_text(item: Mapping[str, Any]) -> str:
@@ -193,28 +193,28 @@ def message_text(item: Mapping[str, Any]) -> str:
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
     """The items. Each call without an id or with the id of an earlier call gets a new id: results are matched by id."""
     with_ids = []
-    taken: set[str] = set()
+    earlier_ids: set[str] = set()
     for raw in items:
         head = head_of(raw)
-        if head.type == CALL and (not head.call_id or head.call_id in taken):
+        if head.type == CALL and (not head.call_id or head.call_id in earlier_ids):
             raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
         elif head.type == CALL and head.call_id:
-            taken.add(head.call_id)
+            earlier_ids.add(head.call_id)
         with_ids.append(raw)
     return with_ids
 
 
 def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
     """The items; a call of `execute_tool` is replaced by the call that its arguments name. `calls`: by id."""
-    outgoing = []
+    provider_items = []
     for raw in items:
         head = head_of(raw)
         call = calls.get(head.call_id or "") if head.is_call else None
         if call is not None:
             members = {"name": Raw(encode(call.name)), "arguments": Raw(encode(call.arguments.decode()))}
             raw = Raw(encode({**members_of(raw), **members}))
-        outgoing.append(raw)
-    return outgoing
+        provider_items.append(raw)
+    return provider_items
 
 
 def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
@@ -224,11 +224,11 @@ def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]
     heads = [*map(head_of, items), ItemHead("message", role="user")]
-    precedes_output = [(head.from_model and head.kind != REASONING) or head.kind == REFERENCE for head in heads[1:]]
+    precedes_output = [(head.is_from_model and head.kind != REASONING) or head.kind == REFERENCE for head in heads[1:]]
     return [
         item
-        for item, head, stays in zip(items, heads, precedes_output, strict=False)
-        if head.kind != REASONING or stays
+        for item, head, is_followed in zip(items, heads, precedes_output, strict=False)
+        if head.kind != REASONING or is_followed
     ]
 
 

@@ -30,7 +30,7 @@ APPROVAL_ID: Final = "mcpr_fairlead_"
 """Prefix of approval ids. The random part of the response's id, `_` and the call's id follow. The random part is needed
 because a call's id alone could be guessed.
 """
-_RANDOM: Final = re.compile(r"[0-9a-f]{48}_")
+_RANDOM_PREFIX: Final = re.compile(r"[0-9a-f]{48}_")
 _COPIED_MEMBERS: Final = ("name", "description")
 """Members of a tool definition that a `mcp_list_tools` item contains unchanged."""
 
@@ -66,12 +66,18 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
 
     def server_tool_choice(self) -> dict[str, Any]:
         """The tool as `offers.ServerToolChoice`, whose `asks` is for the tools in neither `always` nor `never`."""
-        allowed = self.allowed_tools
-        names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
+        allowed_tools = self.allowed_tools
+        names = (
+            allowed_tools
+            if isinstance(allowed_tools, tuple)
+            else None
+            if allowed_tools is None
+            else allowed_tools.names
+        )
         choice: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
         if names is not None:
             choice["names"] = names
-        if isinstance(allowed, _Names) and allowed.read_only:
+        if isinstance(allowed_tools, _Names) and allowed_tools.read_only:
             choice["readOnly"] = True
         if isinstance(self.require_approval, _Approval):
             for member, names_filter in (
@@ -122,19 +128,19 @@ def outcome_of(call: FinishedCall) -> dict[str, Any]:
     if call.result.get("isError"):
         error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")}
         return {"error": error, "status": "failed"}
-    called = ModelCall(call.id, call.name, {})
-    written = ResponsesMessages().write_results([called], [call.result]).messages
-    output = next((each.get("output") for each in written), "")
+    model_call = ModelCall(call.id, call.name, {})
+    messages = ResponsesMessages().write_results([model_call], [call.result]).messages
+    output = next((message.get("output") for message in messages), "")
     return {"output": output if isinstance(output, str) else encode(output).decode(), "status": "completed"}
 
 
 def call_start_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Type and members of the events that begin a call which the gateway runs. `item`: the item of the call."""
-    at = {"item_id": item["id"]}
+    position = {"item_id": item["id"]}
     yield "response.output_item.added", {"item": {**item, "arguments": ""}}
-    yield "response.mcp_call.in_progress", at
-    yield "response.mcp_call_arguments.delta", {**at, "delta": item["arguments"]}
-    yield "response.mcp_call_arguments.done", {**at, "arguments": item["arguments"]}
+    yield "response.mcp_call.in_progress", position
+    yield "response.mcp_call_arguments.delta", {**position, "delta": item["arguments"]}
+    yield "response.mcp_call_arguments.done", {**position, "arguments": item["arguments"]}
 
 
 def call_end_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -149,19 +155,19 @@ def client_call_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
         yield "response.output_item.added", {"item": item}
         yield "response.output_item.done", {"item": item}
         return
-    at, arguments = {"item_id": item.get("id")}, item["arguments"]
+    position, arguments = {"item_id": item.get("id")}, item["arguments"]
     yield "response.output_item.added", {"item": {**item, "arguments": "", "status": "in_progress"}}
-    yield "response.function_call_arguments.delta", {**at, "delta": arguments}
-    yield "response.function_call_arguments.done", {**at, "name": item.get("name"), "arguments": arguments}
+    yield "response.function_call_arguments.delta", {**position, "delta": arguments}
+    yield "response.function_call_arguments.done", {**position, "name": item.get("name"), "arguments": arguments}
     yield "response.output_item.done", {"item": item}
 
 
 def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     """Type and members of the events of a list of tools."""
-    at = {"item_id": decode_object(item)["id"]}
+    position = {"item_id": decode_object(item)["id"]}
     yield "response.output_item.added", {"item": {**decode_object(item), "tools": []}}
-    yield "response.mcp_list_tools.in_progress", at
-    yield "response.mcp_list_tools.completed", at
+    yield "response.mcp_list_tools.in_progress", position
+    yield "response.mcp_list_tools.completed", position
     yield "response.output_item.done", {"item": item}
 
 
@@ -208,7 +214,7 @@ def to_provider_items(raw: bytes | Raw) -> list[bytes | Raw]:
     item = decode_object(raw)
     call_id = ident.removeprefix(prefix)
     if prefix == APPROVAL_ID:
-        call_id = _RANDOM.sub("", call_id, count=1) if _RANDOM.match(call_id) else call_id
+        call_id = _RANDOM_PREFIX.sub("", call_id, count=1) if _RANDOM_PREFIX.match(call_id) else call_id
     call = {"type": CALL, "call_id": call_id, "name": item.get("name"), "arguments": item.get("arguments") or "{}"}
     if head.kind != "mcp_call":
         return [encode(call)]
@@ -227,6 +233,6 @@ def _error_text(error: object) -> str:
     if isinstance(error, dict):
         content = error.get("content") or error.get("message")
         if isinstance(content, list):
-            return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+            return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
         return str(content)
     return str(error or "the call failed")

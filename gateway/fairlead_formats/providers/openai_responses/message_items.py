@@ -27,8 +27,18 @@ from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL,
 CUSTOM_OUTPUT: Final = "custom_tool_call_output"
 ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
 _CALLS: Final = (CALL, ARGUMENTS_DONE, CUSTOM_CALL)
-_ENVELOPE: Final = ("type", "id", "object", "status", "call_id", "item_id", "event_id", "output_index", "response_id")
-_EVENTS: Final = (
+_ENVELOPE_MEMBERS: Final = (
+    "type",
+    "id",
+    "object",
+    "status",
+    "call_id",
+    "item_id",
+    "event_id",
+    "output_index",
+    "response_id",
+)
+_EVENT_PREFIXES: Final = (
     "response.",
     "conversation.",
     "session.",
@@ -40,29 +50,31 @@ _EVENTS: Final = (
 
 def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Each item in a response, an event, or a list of items or events, with its JSON Pointer; an item yields itself."""
-    for at, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
+    for entry_path, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
         response = member(entry, "response")
         output = member(response or entry, "output")
         if isinstance(output, list) and member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
-            yield from with_paths(f"{at}/response/output" if response else f"{at}/output", output)
+            yield from with_paths(f"{entry_path}/response/output" if response else f"{entry_path}/output", output)
             continue
         item = member(entry, "item")
-        yield (f"{at}/item", item) if item else (at, entry)
+        yield (f"{entry_path}/item", item) if item else (entry_path, entry)
 
 
 def parts_of_item(item: object, path: str) -> Iterator[Part]:
     """The parts of one item; no parts for an event without an item, such as a delta."""
     kind = text_of(member(item, "type"))
     if kind in _CALLS and member(item, "status") != "in_progress":
-        yield call_part(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
+        yield call_part(path, draft_of(item), extras(item, *_ENVELOPE_MEMBERS, "name", "arguments", "input"))
     elif kind == "message" and member(item, "role") in (None, "assistant"):
-        for at, part in with_paths(f"{path}/content", items(member(item, "content"))):
-            yield _content_part(part, at)
+        for part_path, part in with_paths(f"{path}/content", items(member(item, "content"))):
+            yield _content_part(part, part_path)
         if isinstance(text := member(item, "content"), str):
             yield Part(f"{path}/content", TEXT, text_of(text))
-    elif not kind.startswith(_EVENTS):
-        server = kind.endswith("_call") or kind.startswith("mcp_")
-        yield Part(path, THINKING if kind == "reasoning" else SERVER_TOOL if server and kind not in _CALLS else BLOCK)
+    elif not kind.startswith(_EVENT_PREFIXES):
+        is_server_tool = kind.endswith("_call") or kind.startswith("mcp_")
+        yield Part(
+            path, THINKING if kind == "reasoning" else SERVER_TOOL if is_server_tool and kind not in _CALLS else BLOCK
+        )
 
 
 def draft_of(item: object) -> Draft:
@@ -78,7 +90,9 @@ def answer_of(entry: Any, path: str) -> AnswerPart:
     if member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
         return AnswerPart(path)
     result = result_of(blocks_of_parts(entry.get("output")), is_error=False)
-    return AnswerPart(path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE, "output"))
+    return AnswerPart(
+        path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE_MEMBERS, "output")
+    )
 
 
 def _content_part(part: object, path: str) -> Part:

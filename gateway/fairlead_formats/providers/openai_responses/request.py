@@ -63,9 +63,9 @@ class _ToolHead(msgspec.Struct):
     name: str | None = None
 
 
-_read: Final = msgspec.json.Decoder(_ResponsesMembers).decode
-_tool: Final = msgspec.json.Decoder(_ToolHead).decode
-_mcp: Final = msgspec.json.Decoder(McpTool).decode
+_decode_request: Final = msgspec.json.Decoder(_ResponsesMembers).decode
+_decode_tool: Final = msgspec.json.Decoder(_ToolHead).decode
+_decode_mcp_tool: Final = msgspec.json.Decoder(McpTool).decode
 
 
 class ResponsesRequest(FamilyRequest):
@@ -74,34 +74,38 @@ class ResponsesRequest(FamilyRequest):
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
         with reading_body():
-            read = _read(body)
+            request_members = _decode_request(body)
             self._members = members_of(body)
-            self._read_tools(read.tools or ())
+            self._read_tools(request_members.tools or ())
             self._choice = ChoiceOverRounds(
-                read.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
+                request_members.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
             )
-            self._options = members_of(read.fairlead)
-        if read.background and read.stream:
+            self._options = members_of(request_members.fairlead)
+        if request_members.background and request_members.stream:
             raise BadRequest("stream: a background response cannot be streamed; retrieve it by its id", "stream")
-        self.model = read.model
-        self.stream = bool(read.stream)
-        self.no_injection = bool(read.background)  # the gateway does not wait for a background answer
-        self.is_kept = True
+        self.model = request_members.model
+        self.stream = bool(request_members.stream)
+        self.no_injection = bool(request_members.background)  # the gateway does not wait for a background answer
+        self.gateway_stores = True
         """Whether the gateway stores the response, so that later requests can continue it by its id."""
-        self.previous = read.previous_response_id
+        self.previous_id = request_members.previous_response_id
         """The client's id of the response that this request continues."""
-        conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
+        conversation = (
+            request_members.conversation.get("id")
+            if isinstance(request_members.conversation, dict)
+            else request_members.conversation
+        )
         self.conversation: str | None = conversation if isinstance(conversation, str) else None
-        self.stores = read.store is not False
+        self.provider_stores = request_members.store is not False
         """Whether the provider is to store the response."""
-        self.gateway_options = self._write_options(read.max_tool_calls)
+        self.gateway_options = self._write_options(request_members.max_tool_calls)
         self.response_id = new_response_id()
         """Id of the client's response to this request."""
         self._round = 0
-        self._input = read.input
-        self.references = _references(read.input) if _REFERENCE in body else ()
+        self._input = request_members.input
+        self.references = _references(request_members.input) if _REFERENCE in body else ()
         """Ids of the items to which the input refers."""
-        self.injected: Sequence[bytes] = ()
+        self.injected_tools: Sequence[bytes] = ()
         """Tool definitions that the gateway added to the client's tools in the last call of `body`."""
         self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
@@ -127,15 +131,15 @@ class ResponsesRequest(FamilyRequest):
         client_tools: list[Raw] = []
         names: set[str] = set()
         for raw in tools:
-            head = _tool(raw)
-            server = _mcp(raw) if head.type == "mcp" and b"fairlead" in bytes(raw) else None
+            head = _decode_tool(raw)
+            server = _decode_mcp_tool(raw) if head.type == "mcp" and b"fairlead" in bytes(raw) else None
             if server is not None and server.server is not None:
                 self._servers.append(server)
                 continue
             client_tools.append(raw)
-            nested = names_within(decode_object(raw)) if head.type == "namespace" else ()
+            nested_names = names_within(decode_object(raw)) if head.type == "namespace" else ()
             tool_name = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
-            names.update(nested, [tool_name] if tool_name else ())
+            names.update(nested_names, [tool_name] if tool_name else ())
         self._tools = client_tools
         self._names = frozenset(names)
 
@@ -147,14 +151,14 @@ class ResponsesRequest(FamilyRequest):
             if _FOREIGN_REASONING not in bytes(item) or not head_of(item).is_foreign_reasoning
         ]
         approvals = Approvals(items, pending_approvals)
-        loaded = [
+        loaded_names = [
             name
             for item in items
             if head_of(item).kind in _TOOL_LOADING_TYPES
             for name in names_within(decode_object(item))
         ]
-        self.tool_names = frozenset([*self._names, *loaded])
-        self.approved = approvals.calls
+        self.tool_names = frozenset([*self._names, *loaded_names])
+        self.approved_calls = approvals.calls
         """Calls of the gateway's tools that this request approves."""
         self.approval_ids: Mapping[str, str] = approvals.ids
         """Maps ids of approved calls to ids of their approval requests."""
@@ -169,16 +173,16 @@ class ResponsesRequest(FamilyRequest):
         self._round += 1
         return f"{nonce_of(self.response_id)}-{self._round}"
 
-    def resume(self, previous: str | None, pending_approvals: Sequence[bytes]) -> None:
-        """Continue the response that the client knows as `previous`. `pending_approvals`: approval requests of that
+    def resume(self, previous_id: str | None, pending_approvals: Sequence[bytes]) -> None:
+        """Continue the response that the client knows as `previous_id`. `pending_approvals`: approval requests of that
         response.
         """
-        self.previous = previous
+        self.previous_id = previous_id
         if pending_approvals:
             self._read_items(pending_approvals)
 
     def fill(self, results: Sequence[bytes]) -> None:
-        """Insert the results of approved calls, in the order of `approved`."""
+        """Insert the results of approved calls, in the order of `approved_calls`."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
         self.client_messages = fill_results(self.client_messages, self._placeholders, outputs)
         self.messages = fill_results(self.messages, self._placeholders, outputs)
@@ -198,53 +202,53 @@ class ResponsesRequest(FamilyRequest):
         return bytes(self._members.get("instructions", b"null"))
 
     def body(self, model_round: ModelRound) -> bytes:
-        added_messages, injected = model_round.added_messages, model_round.injected_tools
-        self.injected = injected
+        added_messages, injected_tools = model_round.added_messages, model_round.injected_tools
+        self.injected_tools = injected_tools
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
-        messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected else self.messages)
+        messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected_tools else self.messages)
         if added_messages and self.conversation is not None:  # the provider stored the items sent before
             members["input"] = Raw(array(_last_results(added_messages)))
         elif added_messages or (messages is not self._unchanged_input and messages != self._unchanged_input):
             members["input"] = Raw(array([*messages, *added_messages]))
-        if injected or self._servers:
-            members["tools"] = Raw(array([*self._tools, *injected]))
-        if not self._tools and not injected:
+        if injected_tools or self._servers:
+            members["tools"] = Raw(array([*self._tools, *injected_tools]))
+        if not self._tools and not injected_tools:
             for name in ("tools", "tool_choice") if self._servers else ():
                 members.pop(name, None)
         elif model_round.forbids_calls:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.write(injected, first=model_round.sends_forced_choice)) is not None:
+        elif (choice := self._choice.write(injected_tools, is_first_round=model_round.sends_forced_choice)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 
-    def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
-        """The whole request body, with the items `before` in front of the request's own items. With `previous`, the
+    def continue_from(self, earlier_items: Sequence[bytes], previous_id: str | None) -> bytes:
+        """The whole request body, with `earlier_items` in front of the request's own items. With `previous_id`, the
         provider's id of a response, the request continues that response.
         """
         members = self._client_members()
         members.pop("previous_response_id", None)
-        if previous is not None:
-            members["previous_response_id"] = Raw(encode(previous))
-        if before:
-            members["input"] = Raw(array([*before, *self._client_items()]))
+        if previous_id is not None:
+            members["previous_response_id"] = Raw(encode(previous_id))
+        if earlier_items:
+            members["input"] = Raw(array([*earlier_items, *self._client_items()]))
         return encode(members)
 
     def resolve(self, items: Mapping[str, bytes]) -> bytes:
         """The whole request body with items in place of references. `items`: referenced items by id. A reference to an
         item that the input contains anyway is left out.
         """
-        resolved: list[bytes | Raw] = []
-        taken: set[str] = set()
+        resolved_items: list[bytes | Raw] = []
+        seen_ids: set[str] = set()
         for raw in self._client_items():
             head = head_of(raw)
             ident = head.id or ""
             if head.kind != REFERENCE or ident not in items:
-                resolved.append(raw)
-            elif ident not in taken:
-                resolved.append(items[ident])
-            taken.add(ident)
-        return encode({**self._client_members(), "input": Raw(array(resolved))})
+                resolved_items.append(raw)
+            elif ident not in seen_ids:
+                resolved_items.append(items[ident])
+            seen_ids.add(ident)
+        return encode({**self._client_members(), "input": Raw(array(resolved_items))})
 
     def _client_members(self) -> dict[str, Raw]:
         members = dict(self._members)
@@ -279,8 +283,8 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     members: dict[str, Any] = dict(members_of(body))
     encoded_items = members.get("input")
     items = _raws(encoded_items) if encoded_items is not None and bytes(encoded_items)[:1] == b"[" else []
-    early = len(items) - keep_last
-    heads = [head_of(item) for item in items[:early]]
+    early_count = len(items) - keep_last
+    heads = [head_of(item) for item in items[:early_count]]
     if not any(head.kind == REASONING for head in heads):
         return None
     remaining = [
@@ -288,7 +292,7 @@ def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
         for item, head in zip(items, heads, strict=False)
         if head.kind != REASONING
     ]
-    return encode({**members, "input": Raw(array([*remaining, *items[early:]]))})
+    return encode({**members, "input": Raw(array([*remaining, *items[early_count:]]))})
 
 
 def _without_id(item: Raw) -> Raw:

@@ -32,7 +32,7 @@ from fairlead_formats.providers.openai_responses.mcp_tools import (
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, FinishedCall, RunningCall, WireRequest
 
-_FIRST: Final = ("created_at", "tool_choice")
+_FIRST_ROUND_MEMBERS: Final = ("created_at", "tool_choice")
 """Members of the client's response that are from the first round: requests of later rounds have other values."""
 
 
@@ -46,7 +46,7 @@ class _Members(msgspec.Struct):
 read_response: Final = msgspec.json.Decoder(_Members).decode
 
 
-class ShownResponse:
+class ResponseOverRounds:
     """The client's response for the answers of all rounds. The gateway generates its id, because the provider's id
     changes in each round, and because the provider accepts its own id from every user of the gateway's API key.
     """
@@ -59,7 +59,7 @@ class ShownResponse:
         self._client_tools = client_tools
         self.id = new_response_id() if self._request is None else self._request.response_id
         self._first_members: dict[str, Raw] = {}
-        """Members of the first round's answer that are in `_FIRST`."""
+        """Members of the first round's answer that are in `_FIRST_ROUND_MEMBERS`."""
         self.items: list[Raw] = []
         """Output items for the client."""
         self._earlier_ids: set[str] = set()
@@ -75,12 +75,12 @@ class ShownResponse:
         """Members of a provider's response, with the client's ids and tools."""
         members = dict(response)
         if not self._first_members:
-            self._first_members = {name: members[name] for name in _FIRST if name in members}
+            self._first_members = {name: members[name] for name in _FIRST_ROUND_MEMBERS if name in members}
         members |= {name: raw for name, raw in self._first_members.items() if name in members}
         members["id"] = Raw(encode(self.id))
         if self._request is not None:
-            if self._request.previous is not None:
-                members["previous_response_id"] = Raw(encode(self._request.previous))
+            if self._request.previous_id is not None:
+                members["previous_response_id"] = Raw(encode(self._request.previous_id))
             if self._client_tools is not None and "tools" in members:
                 members["tools"] = self._request.tools_member
         return members
@@ -98,8 +98,8 @@ class ShownResponse:
         but is truncated, so that nobody runs it.
         """
         head = head_of(raw)
-        truncated = head.is_call and head.status == "incomplete"
-        return is_hidden(head, self._client_tools) or (truncated and self.needs_approval(head.name))
+        is_truncated = head.is_call and head.status == "incomplete"
+        return is_hidden(head, self._client_tools) or (is_truncated and self.needs_approval(head.name))
 
     def needs_approval(self, name: str | None) -> bool:
         """Whether a tool is the gateway's, but the client receives its calls, because it has to approve them."""
@@ -135,9 +135,9 @@ class ShownResponse:
         request got no tools of the gateway.
         """
         request = self._request
-        if request is None or not request.shows_calls or request.has_tool_list or not request.injected:
+        if request is None or not request.shows_calls or request.has_tool_list or not request.injected_tools:
             return None
-        return list_item(request.labels, request.injected, self.id)
+        return list_item(request.labels, request.injected_tools, self.id)
 
     def running_call(self, call: RunningCall) -> dict[str, Any]:
         """The item of a call that the gateway is about to run."""

@@ -29,7 +29,7 @@ from fairlead_formats.providers.openai_responses.mcp_tools import (
     client_call_events,
     list_events,
 )
-from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_reasoning_key, read_response
+from fairlead_formats.providers.openai_responses.rounds import ResponseOverRounds, last_reasoning_key, read_response
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
 from fairlead_formats.wire.raw_json import add_usage, decode_object
@@ -39,9 +39,9 @@ MAX_ROUND: Final = 32 << 20
 """Maximum number of bytes of the provider's stream in one round."""
 _COMMENT: Final = b": still at work\n\n"
 _NULL: Final = Raw(b"null")
-_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
-_ADDED: Final = "response.output_item.added"
-_DONE: Final = "response.output_item.done"
+_END_TYPES: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_ITEM_ADDED: Final = "response.output_item.added"
+_ITEM_DONE: Final = "response.output_item.done"
 
 
 class _ResponseEvent(msgspec.Struct):
@@ -54,7 +54,7 @@ class _ResponseEvent(msgspec.Struct):
     error: Raw = _NULL
 
 
-_event: Final = msgspec.json.Decoder(_ResponseEvent).decode
+_decode_event: Final = msgspec.json.Decoder(_ResponseEvent).decode
 
 
 class StreamedItem:
@@ -76,7 +76,7 @@ class ResponsesStream:
     def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
         self._request = request
         self._client_tools = client_tools
-        self._shown = ShownResponse(request, client_tools)
+        self._client_response = ResponseOverRounds(request, client_tools)
         self._sent_lifecycle: set[str] = set()
         """Types of lifecycle events, such as `response.created`, that were sent to the client."""
         self._wrote_opening = False
@@ -91,16 +91,16 @@ class ResponsesStream:
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
         """Ids of the provider's responses, one per ended round."""
-        self._before: list[tuple[Sequence[Raw], str]] = []
+        self._earlier_rounds: list[tuple[Sequence[Raw], str]] = []
         """Items of each earlier round, with the mark at the end of their ids (`items.mark_id`)."""
         self._reset_round()
 
     def _reset_round(self) -> None:
         """Set the attributes that belong to one round."""
         self._items: dict[int, StreamedItem] = {}
-        self._final: dict[str, Raw] | None = None
+        self._final_members: dict[str, Raw] | None = None
         """Members of the round's final response; None before it."""
-        self._end = ""
+        self._end_type = ""
         """Type of the event with the final response; empty before it."""
         self._size = 0
         self.items: list[Raw] = []
@@ -116,50 +116,50 @@ class ResponsesStream:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         data = replace_lone_surrogates(data)
         try:
-            event = _event(data)
+            event = _decode_event(data)
             if event.type == "error" or (event.type is None and bytes(event.error) != b"null"):
                 raise BadStream("the provider ended its stream with an error", _error(data, event))
-            return self._take_event(data, event)
+            return self._handle_event(data, event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadStream(f"an event of the provider's stream is not a Responses event: {error}") from error
 
-    def _take_event(self, data: bytes, event: _ResponseEvent) -> bytes:
+    def _handle_event(self, data: bytes, event: _ResponseEvent) -> bytes:
         if bytes(event.response) != b"null":
-            return self._take_lifecycle_event(data, event)
+            return self._handle_lifecycle_event(data, event)
         opening = self._write_opening()
         if event.output_index is None:
             return opening + self._pass_event(data, event, {})
         entry = self._items.get(event.output_index)
-        if entry is None or event.type == _ADDED:
+        if entry is None or event.type == _ITEM_ADDED:
             entry = self._items[event.output_index] = self._begin_item(event)
-        if event.type == _DONE:
+        if event.type == _ITEM_DONE:
             entry.item = event.item
             return opening + self._end_item(data, event, entry)
         return opening + self._pass_item_event(data, event, entry)
 
-    def _take_lifecycle_event(self, data: bytes, event: _ResponseEvent) -> bytes:
+    def _handle_lifecycle_event(self, data: bytes, event: _ResponseEvent) -> bytes:
         kind = event.type or ""
-        if kind in _ENDS:
-            self._final = members_of(event.response)
-            self._end = kind
+        if kind in _END_TYPES:
+            self._final_members = members_of(event.response)
+            self._end_type = kind
             self.done = True
             self.provider_ids.append(read_response(event.response).id or "")
             return b""
         if kind in self._sent_lifecycle or self.provider_ids:
             return b""
         self._sent_lifecycle.add(kind)
-        response = self._shown.members(members_of(event.response))
+        response = self._client_response.members(members_of(event.response))
         return self._pass_event(data, event, {"response": Raw(encode(response))})
 
     def _begin_item(self, event: _ResponseEvent) -> StreamedItem:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
-        visible = (
+        is_visible = (
             self._client_tools is None
             or not head.is_call
-            or ((head.name or "") in self._client_tools and not self._shown.needs_approval(head.name))
+            or ((head.name or "") in self._client_tools and not self._client_response.needs_approval(head.name))
         )
-        if visible:
+        if is_visible:
             entry.index, self._next_index = self._next_index, self._next_index + 1
         else:
             entry.buffered_events = []
@@ -171,14 +171,14 @@ class ResponsesStream:
         """
         if entry.buffered_events is None:
             return self._pass_item_event(data, event, entry)
-        if self._shown.is_withheld(entry.item):
+        if self._client_response.is_withheld(entry.item):
             return b""
         buffered_events, entry.buffered_events = [*entry.buffered_events, (data, event)], None
         entry.index, self._next_index = self._next_index, self._next_index + 1
         head = head_of(entry.item)
-        if self._shown.needs_approval(head.name):
-            item = self._shown.to_client(entry.item)
-            return b"".join(self._write_event(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
+        if self._client_response.needs_approval(head.name):
+            item = self._client_response.to_client(entry.item)
+            return b"".join(self._write_event(kind, {"item": item}, entry.index) for kind in (_ITEM_ADDED, _ITEM_DONE))
         return b"".join(self._pass_item_event(each_data, each, entry) for each_data, each in buffered_events)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
@@ -188,24 +188,24 @@ class ResponsesStream:
         if entry.buffered_events is not None:
             entry.buffered_events.append((data, event))
             return b""
-        changed: dict[str, Any] = {}
+        changed_members: dict[str, Any] = {}
         if entry.index != event.output_index:
-            changed["output_index"] = entry.index
-        if event.item_id is not None and self._shown.client_id(event.item_id) != event.item_id:
-            changed["item_id"] = self._shown.client_id(event.item_id)
+            changed_members["output_index"] = entry.index
+        if event.item_id is not None and self._client_response.client_id(event.item_id) != event.item_id:
+            changed_members["item_id"] = self._client_response.client_id(event.item_id)
         if bytes(event.item) != b"null":
-            item = self._shown.to_client(event.item)
+            item = self._client_response.to_client(event.item)
             if item is not event.item:
-                changed["item"] = item
-        return self._pass_event(data, event, changed)
+                changed_members["item"] = item
+        return self._pass_event(data, event, changed_members)
 
-    def _pass_event(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
+    def _pass_event(self, data: bytes, event: _ResponseEvent, changed_members: dict[str, Any]) -> bytes:
         """An event with its `sequence_number` in the client's stream; the same bytes if no member differs."""
         if event.sequence_number != self._sequence:
-            changed["sequence_number"] = self._sequence
+            changed_members["sequence_number"] = self._sequence
         self._sequence += 1
-        if changed:
-            data = encode({**members_of(data), **{name: Raw(encode(value)) for name, value in changed.items()}})
+        if changed_members:
+            data = encode({**members_of(data), **{name: Raw(encode(value)) for name, value in changed_members.items()}})
         return _sse_event(event.type, data)
 
     def _write_event(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
@@ -222,42 +222,42 @@ class ResponsesStream:
             return b""
         self._wrote_opening = True
         out = b""
-        tool_list = self._shown.tool_list()
+        tool_list = self._client_response.tool_list()
         if tool_list is not None:
-            self._shown.items.append(tool_list)
+            self._client_response.items.append(tool_list)
             index, self._next_index = self._next_index, self._next_index + 1
             out += b"".join(self._write_event(kind, members, index) for kind, members in list_events(tool_list))
         return out + self.show_results(self._early_results)
 
     def end_round(self) -> bytes:
         opening = self._write_opening()
-        final = self._final or {}
+        final = self._final_members or {}
         self.usage = add_usage(self.usage, read_response(encode(final)).usage)
-        listed = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
-        completed = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
-        self.items = with_call_ids(listed or completed)
-        self._shown.add(self.items)
+        listed_items = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
+        completed_items = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
+        self.items = with_call_ids(listed_items or completed_items)
+        self._client_response.add(self.items)
         return opening
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         self.items = unwrap_calls(self.items, calls)
         unwrapped_items = [raw for raw in self.items if head_of(raw).call_id in calls]
-        self._shown.add(unwrapped_items)
+        self._client_response.add(unwrapped_items)
         out = []
         for raw in unwrapped_items:
             index, self._next_index = self._next_index, self._next_index + 1
-            item = decode_object(self._shown.to_client(raw))
+            item = decode_object(self._client_response.to_client(raw))
             out += [self._write_event(kind, members, index) for kind, members in client_call_events(item)]
         return b"".join(out)
 
     def next_round(self) -> None:
-        self._before.append((self.items, self._shown.mark))
-        self._shown.next_round()
+        self._earlier_rounds.append((self.items, self._client_response.mark))
+        self._client_response.next_round()
         self._reset_round()
 
     @property
     def message(self) -> Mapping[str, Any]:
-        calls = waiting_calls(self.items) if self._end == "response.completed" else []
+        calls = waiting_calls(self.items) if self._end_type == "response.completed" else []
         return {"object": "response", "output": calls}
 
     @property
@@ -266,7 +266,7 @@ class ResponsesStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return last_reasoning_key(self._request, [*self._before, (self.items, self._shown.mark)])
+        return last_reasoning_key(self._request, [*self._earlier_rounds, (self.items, self._client_response.mark)])
 
     @property
     def malformed_call(self) -> bool:
@@ -274,14 +274,14 @@ class ResponsesStream:
 
     @property
     def ended(self) -> bool:
-        return self._final is not None
+        return self._final_members is not None
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         out = []
         self._running_indices = range(self._next_index, self._next_index + len(calls))
         self._next_index += len(calls)
         for index, call in zip(self._running_indices, calls, strict=True):
-            item = self._shown.running_call(call)
+            item = self._client_response.running_call(call)
             out += [self._write_event(kind, members, index) for kind, members in call_start_events(item)]
         return b"".join(out)
 
@@ -291,8 +291,8 @@ class ResponsesStream:
             return b""
         out = [] if self._running_indices else [self.show_running(calls)]
         for index, call in zip(self._running_indices, calls, strict=True):
-            item = self._shown.finished_call(call)
-            self._shown.items.append(Raw(encode(item)))
+            item = self._client_response.finished_call(call)
+            self._client_response.items.append(Raw(encode(item)))
             out += [self._write_event(kind, members, index) for kind, members in call_end_events(item)]
         self._running_indices = ()
         return b"".join(out)
@@ -307,13 +307,13 @@ class ResponsesStream:
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The last event, with the whole output and the sum of usage."""
-        members = self._shown.members(self._final or {})
-        members["output"] = Raw(encode(self._shown.items))
+        members = self._client_response.members(self._final_members or {})
+        members["output"] = Raw(encode(self._client_response.items))
         if self.usage:
             members["usage"] = Raw(encode(self.usage))
         if self._client_tools is not None:
             members |= {name: Raw(encode(value)) for name, value in extra_members.items()}
-        return self._write_event(self._end, {"response": members}, None)
+        return self._write_event(self._end_type, {"response": members}, None)
 
 
 def _error(data: bytes, event: _ResponseEvent) -> bytes:

@@ -91,12 +91,12 @@ class ResponsesMessages(MessageFormat):
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accept_types(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
-        written = []
+        result_items = []
         for call, body, report in answers.bodies(accept):
             output = _parts(body, report) if media(body.blocks) else join_texts(body, report)
             kind = OUTPUT if freeform_text(call) is None else CUSTOM_OUTPUT
-            written.append({"type": kind, "call_id": call.id, "output": output})
-        return written
+            result_items.append({"type": kind, "call_id": call.id, "output": output})
+        return result_items
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, entry in with_paths("", items(messages)) or [("", messages)]:
@@ -117,10 +117,10 @@ class RealtimeMessages(MessageFormat):
                     parts.setdefault((ident, number, part.what), part)
                     continue
                 key = text_of(draft.id) or index
-                earlier = parts[key].draft if key in parts else None
-                if earlier is None or earlier.name is None:
+                earlier_draft = parts[key].draft if key in parts else None
+                if earlier_draft is None or earlier_draft.name is None:
                     parts[key] = part
-                elif draft.arguments != earlier.arguments or draft.name not in (None, earlier.name):
+                elif draft.arguments != earlier_draft.arguments or draft.name not in (None, earlier_draft.name):
                     parts[key, index] = part
         return parts.values()
 
@@ -128,15 +128,15 @@ class RealtimeMessages(MessageFormat):
         return ResponsesAssembler(names)
 
     def request_messages(self, message: object) -> list[JsonObject]:
-        seen: dict[object, JsonObject] = {}
+        items_by_id: dict[object, JsonObject] = {}
         for index, (_, item) in enumerate(entries(message)):
             if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
-                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or index] = item
-        return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
+                items_by_id[text_of(item.get("id")) or text_of(item.get("call_id")) or index] = item
+        return [{"type": _ITEM_CREATE, "item": item} for item in items_by_id.values()]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        written_items = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
-        return [{"type": _ITEM_CREATE, "item": item} for item in written_items]
+        output_items = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
+        return [{"type": _ITEM_CREATE, "item": item} for item in output_items]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accept_types(("image/png", "image/jpeg") if carry.images else ())
@@ -185,11 +185,11 @@ def _parts(body: Body, report: LossReport) -> list[JsonObject]:
         parts.append({"type": "input_text", "text": json_text(body.structured)})
     report_structured(body, report)
     if body.is_error:
-        first = next((part for part in parts if part["type"] == "input_text"), None)
-        if first is None:
+        first_text = next((part for part in parts if part["type"] == "input_text"), None)
+        if first_text is None:
             parts.insert(0, {"type": "input_text", "text": mark_error("", body, report)})
         else:
-            first["text"] = mark_error(first["text"], body, report)
+            first_text["text"] = mark_error(first_text["text"], body, report)
     return parts
 
 

@@ -61,7 +61,7 @@ def test_a_damaged_message_gives_calls_that_can_be_answered(case: tuple[str, Any
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=examples(50), deadline=None)
 @given(result=st.dictionaries(st.sampled_from(["content", "structuredContent", "isError"]), anything) | anything)
-def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
+def test_a_result_of_any_kind_can_be_forwarded(name: str, result: Any) -> None:
     written = message_format(name).write_results([ModelCall("c", "t", {})], [result])
     if name != registry.MCP and result is not None:
         msgspec.json.encode(written)

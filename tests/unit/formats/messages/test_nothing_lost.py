@@ -247,7 +247,7 @@ def test_every_part_of_the_answers_is_in_the_outcome_or_in_the_report(source: st
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_message_that_goes_out_in_its_own_format_is_untouched(name: str) -> None:
+def test_a_message_that_is_sent_in_its_own_format_is_unchanged(name: str) -> None:
     make, wrap = MAKING[name]
     every = [make(f"x{index}")[index] for index in range(len(make("")))]
     parts = [part for part in every if "in_progress" not in readable_text(part)]

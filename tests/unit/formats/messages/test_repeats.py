@@ -59,7 +59,7 @@ VARIANTS = {
 @pytest.mark.parametrize("name", CONVERTING)
 @pytest.mark.parametrize("block", [IMAGE, AUDIO, BLOB], ids=["image", "audio", "blob"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_media_of_the_content_are_not_told_again_in_structured_content(
+def test_media_of_the_content_are_not_repeated_in_structured_content(
     name: str, block: dict[str, Any], variant: str
 ) -> None:
     result = {"content": [block], "structuredContent": nest(VARIANTS[variant])}
@@ -103,7 +103,7 @@ def test_audio_that_a_format_does_not_hold_is_a_line_without_its_bytes(name: str
     ],
     ids=["a block", "blocks", "a text", "a number", "a list of blocks", "a list in one block"],
 )
-def test_a_wrapped_value_that_the_content_says_is_told_once(
+def test_a_wrapped_value_that_the_content_has_is_written_once(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
     assert messages_json(name, {"content": content, "structuredContent": structured}) == messages_json(
@@ -123,7 +123,7 @@ def test_a_wrapped_value_that_the_content_says_is_told_once(
     ],
     ids=["another type", "another name", "more", "another order", "other bytes"],
 )
-def test_structured_content_that_the_text_does_not_say_is_told(
+def test_structured_content_that_the_text_lacks_is_written(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
     text = messages_json(name, {"content": content, "structuredContent": structured}).replace("\\", "")
@@ -131,7 +131,7 @@ def test_structured_content_that_the_text_does_not_say_is_told(
 
 
 @pytest.mark.parametrize("name", CONVERTING)
-def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> None:
+def test_a_long_text_is_written_once_with_its_place_in_the_structure(name: str) -> None:
     result = {"content": [{"type": "text", "text": LONG}], "structuredContent": {"title": "Fox", "body": LONG}}
     text = messages_json(name, result)
     assert text.count(LONG) == 1
@@ -139,7 +139,7 @@ def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> 
     assert "[block 1 of this result]" in text
 
 
-def test_the_report_says_that_a_part_is_told_once() -> None:
+def test_the_report_says_that_a_part_is_written_once() -> None:
     result = {"content": [IMAGE], "structuredContent": nest(DATA)}
     report = message_format("anthropic").write_results([CALL], [result]).report
     assert any("were replaced by marks" in loss.why and not loss.lossy for loss in report)

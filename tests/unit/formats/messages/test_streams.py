@@ -172,7 +172,7 @@ WITHOUT_IDS: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("what", WITHOUT_IDS)
-def test_calls_that_no_id_tells_apart_get_ids_of_their_own(what: str) -> None:
+def test_calls_without_distinct_ids_get_new_ids(what: str) -> None:
     events, expected = WITHOUT_IDS[what]
     calls = run(message_format("openai").assembler(), events)
     assert [call[1:] for call in calls] == [call[1:] for call in expected]

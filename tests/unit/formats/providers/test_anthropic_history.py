@@ -39,24 +39,24 @@ def result(ident: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": ident, "content": "so"}
 
 
-def test_messages_without_anything_of_ours_go_out_byte_for_byte() -> None:
+def test_messages_without_data_of_the_gateway_are_sent_byte_for_byte() -> None:
     raws = [b'{"role":  "user", "content": "fairlead.2."}', b'{"content": [ {"type":"x"} ], "role": "assistant"}']
     assert [bytes(raw) for raw in split_rounds(raws, calls=True)] == raws
 
 
-def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
+def test_unreadable_content_is_forwarded_unchanged() -> None:
     raws = [b'{"role":"assistant","content":7,"x":"fairlead."}', b'{"role":"user","content":7}']
     assert [bytes(raw) for raw in split_rounds(raws, calls=True)] == raws
     turn = StoredTurn("anthropic", [b"{}"], [user(result("ours"))])
     assert restore_turns([b"{}", raws[1]], {0: turn})[-1] == raws[1]
 
 
-def test_thoughts_of_the_first_round_alone_stay_where_they_are() -> None:
+def test_only_thoughts_of_the_first_round_stay_in_place() -> None:
     content = [thinking_block(1), {"type": "text", "text": "fairlead.2."}, CALL]
     assert split_content(*content) == [{"role": "assistant", "content": content}]
 
 
-def test_thoughts_of_the_last_round_alone_stand_in_front_of_a_call() -> None:
+def test_only_thoughts_of_the_last_round_stand_before_a_call() -> None:
     content = [thinking_block(1), TEXT, thinking_block(2), thinking_block(3), TEXT, CALL]
     assert split_content(*content) == [{"role": "assistant", "content": [plain(3), TEXT, TEXT, CALL]}]
 

@@ -90,7 +90,7 @@ def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
         assert stream.feed(data).partition(b"\ndata: ")[2] == data + b"\n\n"
 
 
-def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
+def test_indices_have_no_gap_at_a_call_of_the_gateway() -> None:
     stream = AnthropicStream({"theirs"})
     out = feed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *call_events(2, "theirs", "{}")])
     assert [each["index"] for each in out if each["type"] == "content_block_start"] == [0, 1]
@@ -98,7 +98,7 @@ def test_indices_have_no_gap_where_a_call_of_ours_was() -> None:
     assert not any("ours" in json.dumps(each) for each in out)
 
 
-def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
+def test_a_later_round_continues_where_the_previous_round_ended() -> None:
     stream = AnthropicStream(set())
     feed(stream, [START, *text(0, "a"), *call_events(1, "ours", "{}"), *end_events("tool_use")])
     stream.end_round()
@@ -235,16 +235,16 @@ def test_two_blocks_at_one_index_are_refused() -> None:
         feed(stream, [START, *text(0, "a"), *text(0, "b")])
 
 
-def test_a_block_in_front_of_the_begin_is_refused() -> None:
+def test_a_block_before_the_start_event_is_refused() -> None:
     with pytest.raises(BadStream, match="before `message_start`"):
         feed(AnthropicStream(set()), text(0, "a"))
 
 
-def test_a_live_stream_is_told_by_an_event_that_clients_count() -> None:
+def test_a_keep_alive_is_an_event_that_clients_count() -> None:
     assert AnthropicStream(set()).keep_alive() == b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
+def test_an_error_of_the_provider_keeps_its_text() -> None:
     with pytest.raises(BadStream) as raised:
         AnthropicStream(set()).feed(
             b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'

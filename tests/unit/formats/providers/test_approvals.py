@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from fairlead_formats.providers.openai_responses.approvals import MOST_APPROVALS, Approvals
+from fairlead_formats.providers.openai_responses.approvals import MAX_APPROVALS, Approvals
 from fairlead_formats.providers.openai_responses.items import ItemHead, head_of
 from fairlead_formats.providers.openai_responses.mcp_tools import APPROVAL_ID
 from fairlead_formats.wire.protocol import BadRequest
@@ -45,14 +45,14 @@ def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch)
     assert len(read) < 1000
 
 
-def test_a_call_that_the_model_went_on_from_is_not_run() -> None:
+def test_a_call_after_which_the_model_continued_is_not_run() -> None:
     approvals = Approvals(_items(_request(1), _yes(1), {"role": "assistant", "content": "So."}))
     assert not approvals.calls
 
 
 def test_approvals_beyond_the_bound_are_refused() -> None:
-    requests = [_request(number) for number in range(MOST_APPROVALS + 1)]
-    responses = [_yes(number) for number in range(MOST_APPROVALS + 1)]
-    assert len(Approvals(_items(*requests[1:], *responses[1:])).calls) == MOST_APPROVALS
+    requests = [_request(number) for number in range(MAX_APPROVALS + 1)]
+    responses = [_yes(number) for number in range(MAX_APPROVALS + 1)]
+    assert len(Approvals(_items(*requests[1:], *responses[1:])).calls) == MAX_APPROVALS
     with pytest.raises(BadRequest, match="more than 128"):
         Approvals(_items(*requests, *responses))

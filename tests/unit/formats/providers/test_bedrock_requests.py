@@ -45,7 +45,7 @@ def translate_chat_request(model: str = CLAUDE, **members: Any) -> tuple[dict[st
     return json.loads(read.body(ModelRound(model))), [*(read.losses or ())]
 
 
-def test_members_go_out_as_they_came() -> None:
+def test_members_are_forwarded_unchanged() -> None:
     body = {
         "messages": [*HISTORY[:1], {"role": "assistant", "content": [{"hologram": 1.0}]}],
         "toolConfig": {"tools": [TOOL, {"cachePoint": {"type": "default"}}], "toolChoice": {"any": {}}},
@@ -55,7 +55,7 @@ def test_members_go_out_as_they_came() -> None:
     assert provider_request({**body, "fairlead": {"tools": "none"}}) == body
 
 
-def test_tools_stand_behind_those_of_the_caller_and_a_forced_call_is_forced_once() -> None:
+def test_tools_follow_those_of_the_caller_and_a_forced_call_is_forced_once() -> None:
     config = {"tools": [TOOL], "toolChoice": {"tool": {"name": "find"}}}
     written = provider_request({"messages": HISTORY, "toolConfig": config}, injected=True)
     assert [tool["toolSpec"]["name"] for tool in written["toolConfig"]["tools"]] == ["find", "ours"]
@@ -118,7 +118,9 @@ def test_a_managed_prompt_gets_no_tools_of_the_gateway() -> None:
         (LLAMA, None, None, ["reasoning"]),
     ],
 )
-def test_reasoning_is_asked_for_as_the_model_takes_it(model: str, fields: Any, output: Any, lost: list[str]) -> None:
+def test_reasoning_is_requested_in_the_form_that_the_model_accepts(
+    model: str, fields: Any, output: Any, lost: list[str]
+) -> None:
     body, losses = translate_chat_request(model, reasoning_effort="low")
     assert (body.get("additionalModelRequestFields"), body.get("outputConfig"), losses) == (fields, output, lost)
 
@@ -169,7 +171,7 @@ def test_documents_have_names_that_the_api_takes_and_a_text_beside_them() -> Non
     assert content[3] == {"text": "(see the document)"}
 
 
-def test_images_by_url_are_told_as_text_and_reported() -> None:
+def test_images_by_url_become_text_and_are_reported() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     body, losses = translate_chat_request(messages=[{"role": "user", "content": [image]}])
     assert "https://example.com/a.png" in body["messages"][0]["content"][0]["text"]

@@ -42,7 +42,7 @@ def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, An
         ("claude-of-nobody", 4096),
     ],
 )
-def test_the_bound_of_tokens_that_messages_demands_is_the_models(model: str, tokens: int) -> None:
+def test_the_token_limit_that_messages_requires_is_the_models(model: str, tokens: int) -> None:
     assert _out(ANTHROPIC, model)[0]["max_tokens"] == tokens
     assert _out(ANTHROPIC, model, max_tokens=7)[0]["max_tokens"] == 7
 
@@ -63,14 +63,14 @@ def test_newer_models_decide_themselves_how_long_they_think(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["claude-3-5-sonnet-20241022", "claude-3-haiku-20240307"])
-def test_models_that_cannot_think_are_not_told_to(model: str) -> None:
+def test_models_that_cannot_think_get_no_thinking_setting(model: str) -> None:
     body, losses = _out(ANTHROPIC, model, reasoning_effort="high")
     assert "thinking" not in body
     assert losses == ["reasoning"]
 
 
 @pytest.mark.parametrize("members", [{"tool_choice": "required"}, {"max_tokens": 1500}])
-def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, Any]) -> None:
+def test_no_thinking_is_requested_where_the_api_refuses_it(members: dict[str, Any]) -> None:
     function = {"name": "find", "parameters": {"type": "object"}}
     tools = [{"type": "function", "function": function}]
     body, losses = _out(ANTHROPIC, "claude-sonnet-4-5", reasoning_effort="high", tools=tools, **members)
@@ -82,14 +82,14 @@ def test_no_thinking_is_asked_for_where_the_api_refuses_it(members: dict[str, An
     ("model", "member"),
     [("gpt-5-mini", "max_completion_tokens"), ("o4-mini", "max_completion_tokens"), ("our-qwen", "max_tokens")],
 )
-def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, member: str) -> None:
+def test_the_token_limit_has_the_name_that_the_model_accepts(model: str, member: str) -> None:
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": CHAT_REQUEST["messages"]}).encode()
     out = json.loads(pair(ANTHROPIC, CHAT).read(body).body(ModelRound(model, requests_usage=True)))
     assert {name for name in out if name.startswith("max")} == {member}
 
 
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES])
-def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireFormat) -> None:
+def test_models_of_openai_that_do_not_reason_get_no_reasoning_setting(provider: WireFormat) -> None:
     body = json.dumps(
         {
             "model": "m",
@@ -188,7 +188,7 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
 
 
 @pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken"])
-def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) -> None:
+def test_a_client_of_gemini_that_requests_no_events_gets_an_array(breaks: bool) -> None:
     wire = pair(GEMINI_ARRAY, CHAT)
     body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     read = wire.read(json.dumps(body).encode(), "m", True)

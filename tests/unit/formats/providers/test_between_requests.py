@@ -158,7 +158,7 @@ def _from_chat(target: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     ],
 )
 @pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
-def test_a_setting_is_kept_or_told_as_lost(target: str, name: str, value: object, holders: set[str]) -> None:
+def test_a_setting_is_kept_or_reported_as_lost(target: str, name: str, value: object, holders: set[str]) -> None:
     body, losses = _from_chat(target, **{name: value})
     plain, _ = _from_chat(target)
     assert (body != plain) == (target in holders)
@@ -182,7 +182,7 @@ def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wante
     assert _write(read, target, "openai-chat", TranslationLosses())["reasoning_effort"] == "medium"
 
 
-def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> None:
+def test_anthropic_gets_no_thinking_setting_amid_calls_whose_thoughts_are_lost() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     messages = [
         {"role": "user", "content": "Hi"},
@@ -195,7 +195,7 @@ def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> 
 
 
 @pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
-def test_arguments_in_history_that_are_not_json_are_wrapped_and_told(target: str) -> None:
+def test_arguments_in_history_that_are_not_json_are_wrapped_and_reported(target: str) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"q": '}}
     messages = [
         {"role": "user", "content": "Hi"},
@@ -324,7 +324,7 @@ def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     assert not [*losses]
 
 
-def test_system_messages_in_the_middle_move_to_the_front_where_the_family_needs_it() -> None:
+def test_system_messages_in_the_middle_move_to_the_start_where_the_family_needs_it() -> None:
     messages = [
         {"role": "system", "content": "one"},
         {"role": "user", "content": "Hi"},
@@ -352,7 +352,7 @@ def test_long_ids_of_calls_are_cut_to_what_responses_takes() -> None:
     assert (len(ids), len({*ids}), len(ids[0]) <= 64, losses) == (2, 1, True, [])
 
 
-def test_a_conversation_that_the_model_begins_gets_a_message_in_front_for_anthropic() -> None:
+def test_a_conversation_that_the_model_begins_gets_a_first_user_message_for_anthropic() -> None:
     messages = [{"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Hi"}]
     body, losses = _from_chat("anthropic", messages=messages)
     assert [(each["role"], each["content"][0]["text"]) for each in body["messages"]] == [
@@ -363,14 +363,14 @@ def test_a_conversation_that_the_model_begins_gets_a_message_in_front_for_anthro
     assert losses == ["first_message"]
 
 
-def test_a_conversation_that_the_model_ends_gets_a_content_behind_for_gemini() -> None:
+def test_a_conversation_that_the_model_ends_gets_a_last_user_content_for_gemini() -> None:
     messages = [{"role": "assistant", "content": "Hello"}]
     body, losses = _from_chat("gemini", messages=messages)
     assert body["contents"][1:] == [{"role": "user", "parts": [{"text": "(go on)"}]}]
     assert losses == ["last_message"]
 
 
-def test_a_history_that_begins_with_calls_gets_a_content_in_front_for_gemini() -> None:
+def test_a_history_that_begins_with_calls_gets_a_first_user_content_for_gemini() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     messages = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -384,7 +384,7 @@ def test_a_history_that_begins_with_calls_gets_a_content_in_front_for_gemini() -
 @pytest.mark.parametrize(
     ("target", "lost"), [("anthropic", True), ("openai-responses", True), ("gemini", False), (BEDROCK, True)]
 )
-def test_sound_is_told_to_the_model_where_its_family_takes_none(target: str, lost: bool) -> None:
+def test_audio_is_described_to_the_model_where_its_family_accepts_none(target: str, lost: bool) -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
     body, losses = _from_chat(target, messages=[{"role": "user", "content": [sound]}])
     assert losses == (["audio"] if lost else [])

@@ -30,7 +30,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_an_answers_ids_are_made_here_and_become_the_providers_again(name: str) -> None:
+def test_ids_in_an_answer_are_the_gateways_and_become_the_providers_again(name: str) -> None:
     sent = json.dumps(ANSWERS[name]).encode()
     replaced = ProviderCallIds().replace(sent)
     assert replaced != sent
@@ -96,7 +96,7 @@ def test_an_id_that_comes_in_several_turns_stays_unique_where_the_api_demands_it
     assert {each["id"] for each in json.loads(with_provider_ids(body, unique=False))} == {"call_0"}
 
 
-def test_an_id_that_the_client_sends_itself_is_given_to_no_other_call() -> None:
+def test_an_id_that_the_client_sends_is_given_to_no_other_call() -> None:
     made = ProviderCallIds().replace(b'{"type":"tool_use","id":"call_0"}')
     body = b'[{"type":"tool_use","id":"call_0"},' + made + b"]"
     first, second = (each["id"] for each in json.loads(with_provider_ids(body)))

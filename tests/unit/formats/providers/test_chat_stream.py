@@ -43,7 +43,7 @@ def test_data_without_a_call_passes_byte_for_byte() -> None:
     assert stream.feed(data) == b"data: " + data + b"\n\n"
 
 
-def test_calls_of_servers_that_give_every_call_the_same_index_are_told_apart_by_their_ids() -> None:
+def test_calls_with_the_same_index_are_distinguished_by_their_ids() -> None:
     stream = ChatStream({"one", "two"}, include_usage=True)
     out = stream.feed(chunk(call("one", "{}", ident="a"))) + stream.feed(chunk(call("two", "{}", ident="b")))
     out += stream.end_round()
@@ -58,7 +58,7 @@ def entries(*calls: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("ident", [None, "", "same"], ids=["no id", "an empty id", "one id"])
 @pytest.mark.parametrize("together", [False, True], ids=["piece by piece", "in one piece"])
 @pytest.mark.parametrize("first", ["{}", '{"a":"}"}'])
-def test_calls_that_nothing_but_their_names_tells_apart_are_two(
+def test_calls_that_differ_only_in_their_names_are_two(
     index: int | None, ident: str | None, together: bool, first: str
 ) -> None:
     stream = ChatStream({"fine", "go"}, include_usage=True)
@@ -89,7 +89,7 @@ def test_equal_calls_without_ids_are_two() -> None:
 
 @pytest.mark.parametrize("ident", [None, "a"])
 @pytest.mark.parametrize("last", ["", None, " "])
-def test_a_name_behind_whole_arguments_that_brings_none_begins_no_call(ident: str | None, last: str | None) -> None:
+def test_a_name_without_arguments_after_complete_arguments_begins_no_call(ident: str | None, last: str | None) -> None:
     stream = ChatStream({"fine"}, include_usage=True)
     for piece in ('{"a":', "1}", last):
         stream.feed(chunk(call("fine", piece, ident=ident)))
@@ -97,7 +97,7 @@ def test_a_name_behind_whole_arguments_that_brings_none_begins_no_call(ident: st
     assert made["function"]["arguments"].strip() == '{"a":1}'
 
 
-def test_a_call_that_is_told_again_under_its_id_is_one() -> None:
+def test_a_call_that_is_repeated_under_its_id_is_one() -> None:
     stream = ChatStream({"go"}, include_usage=True)
     for _ in range(2):
         stream.feed(chunk(call("go", '{"p":2}', ident="a")))
@@ -132,7 +132,7 @@ def test_a_name_that_comes_in_pieces_is_whole_before_it_is_decided_whose_it_is()
     assert calls_in(out)[0]["function"] == {"name": "theirs_long", "arguments": "{}"}
 
 
-def test_a_name_that_is_repeated_stands_once() -> None:
+def test_a_repeated_name_is_kept_once() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
     stream.feed(chunk(call("theirs", "", ident="a")))
     out = stream.feed(chunk(call("theirs", "{}", ident="a")))
@@ -179,7 +179,7 @@ def test_data_that_is_not_a_chunk_is_a_bad_stream(data: bytes) -> None:
         ChatStream(set(), include_usage=True).feed(data)
 
 
-def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
+def test_an_error_of_the_provider_keeps_its_text() -> None:
     with pytest.raises(BadStream) as raised:
         ChatStream(set(), include_usage=True).feed(b'{"error": {"message": "gone", "code": 7}}')
     assert json.loads(raised.value.error or b"") == {"message": "gone", "code": 7}
@@ -260,7 +260,7 @@ def test_an_error_of_the_provider_between_chunks_of_text_ends_the_stream() -> No
     assert json.loads(broken.value.error or b"") == {"message": "overloaded"}
 
 
-def test_arguments_that_come_as_an_empty_object_are_one() -> None:
+def test_arguments_in_the_form_of_an_empty_object_stay_one() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
     entry = {"index": 0, "id": "a", "type": "function", "function": {"name": "theirs", "arguments": {}}}
     out = stream.feed(chunk({"tool_calls": [entry]})) + stream.end_round()

@@ -111,7 +111,7 @@ def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
     }
 
 
-def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
+def test_the_end_of_a_round_is_sent_when_it_is_the_end_of_the_answer() -> None:
     stream = GeminiStream({"theirs"})
     assert (
         stream.feed(response({"text": "One."}, call("ours"), reason="STOP", usageMetadata={"totalTokenCount": 3}))
@@ -131,7 +131,7 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
     assert (last["usageMetadata"], last["fairlead"], last["responseId"]) == ({"totalTokenCount": 7}, {}, "r1")
 
 
-def test_data_behind_the_end_of_a_round_is_held_and_told() -> None:
+def test_data_after_the_end_of_a_round_is_buffered_and_sent_at_the_end() -> None:
     stream = GeminiStream({"theirs"})
     stream.feed(response({"text": "Hi"}, reason="STOP"))
     stream.feed(b'{"usageMetadata": {"totalTokenCount": 3}, "responseId": "r1"}')
@@ -173,7 +173,7 @@ def test_data_that_is_not_a_response_is_a_bad_stream(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b'{"error": {"code": 503, "message": "m"}}', b'[{"error": {"code": 503, "message": "m"}}]']
 )
-def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
+def test_an_error_of_the_provider_keeps_its_text(data: bytes) -> None:
     with pytest.raises(BadStream) as raised:
         GeminiStream(set()).feed(data)
     assert json.loads(raised.value.error or b"") == {"code": 503, "message": "m"}
@@ -181,7 +181,7 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
     assert events_of(out) == [{"error": {"code": 503, "message": "m"}}]
 
 
-def test_an_error_that_is_not_an_object_is_told_as_the_gateways_own() -> None:
+def test_an_error_that_is_not_an_object_is_replaced_by_an_error_of_the_gateway() -> None:
     with pytest.raises(BadStream) as raised:
         GeminiStream(set()).feed(b'{"error": "gone"}')
     assert raised.value.error is None

@@ -153,7 +153,7 @@ def allowed_servers(n: int) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("work", [kept_results, allowed_servers])
-def test_work_within_a_family_is_linear(work: Callable[[int], Callable[[], object]]) -> None:
+def test_a_translation_within_a_family_takes_linear_time(work: Callable[[int], Callable[[], object]]) -> None:
     work(2)()
     assert operations(work(LARGE)) < operations(work(SMALL)) * ALLOWED
 

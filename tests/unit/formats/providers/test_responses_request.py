@@ -52,7 +52,7 @@ def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [USER_MESSAGE, CALL, RESULT], "text"])
-def test_an_input_goes_out_as_it_came(given: Any) -> None:
+def test_an_input_is_forwarded_unchanged(given: Any) -> None:
     assert body_of(read(input=given), INJECTED_TOOL)["input"] == given
 
 
@@ -86,7 +86,7 @@ def test_a_choice_of_none_of_our_tools_is_left_out_with_the_tools() -> None:
     assert "tool_choice" not in body
 
 
-def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
+def test_servers_of_the_gateway_among_allowed_tools_become_their_functions() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
@@ -102,13 +102,15 @@ def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
 def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     approval_request = {"type": "mcp_approval_request", "id": "mcpr_fairlead_call_1", "name": "f", "arguments": "{}"}
     approval = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
-    assert [call["call_id"] for call in read(input=[USER_MESSAGE, approval_request, approval]).approved] == ["call_1"]
+    assert [call["call_id"] for call in read(input=[USER_MESSAGE, approval_request, approval]).approved_calls] == [
+        "call_1"
+    ]
     late_approval = read(input=[USER_MESSAGE, approval_request, approval, MODEL_MESSAGE])
-    assert late_approval.approved == []
+    assert late_approval.approved_calls == []
     assert "no longer available" in body_of(late_approval)["input"][2]["output"]
     shown_call = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
     after_the_call = read(input=[USER_MESSAGE, approval_request, approval, shown_call, MODEL_MESSAGE])
-    assert after_the_call.approved == []
+    assert after_the_call.approved_calls == []
     assert [item.get("type") for item in body_of(after_the_call)["input"]] == [
         None,
         "function_call",
@@ -117,7 +119,7 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     ]
 
 
-def test_items_go_out_under_the_providers_own_ids() -> None:
+def test_items_are_sent_under_the_providers_own_ids() -> None:
     mark = ".fairlead-" + "0123456789abcdef" * 3 + "-1"
     items = [
         USER_MESSAGE,
@@ -134,5 +136,5 @@ def test_items_go_out_under_the_providers_own_ids() -> None:
 def test_an_approval_of_another_server_passes() -> None:
     approval = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
     request = read(input=[approval])
-    assert request.approved == []
+    assert request.approved_calls == []
     assert body_of(request, INJECTED_TOOL)["input"] == [approval]

@@ -86,7 +86,7 @@ def test_calls_that_are_run_here_leave_no_gap() -> None:
     assert "demo__add" not in json.dumps(out)
 
 
-def test_all_passes_where_nothing_is_run_here() -> None:
+def test_a_stream_is_unchanged_if_the_gateway_runs_no_call() -> None:
     (body,) = bodies(TURNS[1])
     out = events_of(run(new(None), [[body]]))
     sent = [json.loads(event.data) for event in EventParser().feed(body)]
@@ -94,7 +94,7 @@ def test_all_passes_where_nothing_is_run_here() -> None:
     assert json.loads(json.dumps(out).replace(made, "resp_scripted_0001")) == sent
 
 
-def test_a_call_whose_name_comes_last_is_held_until_then() -> None:
+def test_a_call_whose_name_comes_last_is_buffered_until_then() -> None:
     stream = new()
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "", "arguments": "", "status": "in_progress"}
     out = stream.feed(json.dumps({"type": "response.output_item.added", "output_index": 0, "item": call}).encode())

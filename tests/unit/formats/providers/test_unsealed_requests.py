@@ -43,7 +43,7 @@ PLAIN: dict[str, tuple[WireFormat, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_request_without_thoughts_stays(name: str) -> None:
+def test_a_request_without_thoughts_is_unchanged(name: str) -> None:
     wire, body = PLAIN[name]
     assert remove_thoughts(wire, json.dumps(body).encode(), 0) is None
 
@@ -66,6 +66,6 @@ def test_refusals_of_thoughts_are_known_by_code_and_words(name: str) -> None:
     assert reports_refused_thoughts(json.dumps({"error": error}).encode()) is refuses
 
 
-def test_bodies_that_are_not_errors_do_not_tell_of_thoughts() -> None:
+def test_bodies_that_are_not_errors_are_no_refusals_of_thoughts() -> None:
     assert not reports_refused_thoughts(b'{"error": "Corrupted thought signature."}')
     assert not reports_refused_thoughts(b"[")

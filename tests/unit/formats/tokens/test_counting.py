@@ -8,7 +8,13 @@ import time
 import pytest
 
 from fairlead_formats.tokens import counting
-from fairlead_formats.tokens.conversation import IMAGE, PER_MESSAGE, PER_REPLY, ConversationTokens, measure_conversation
+from fairlead_formats.tokens.conversation import (
+    MAX_IMAGE_TOKENS,
+    PER_MESSAGE,
+    PER_REPLY,
+    ConversationTokens,
+    measure_conversation,
+)
 from fairlead_formats.tokens.counting import BytesCounter, TokenCounter, best_counter, load_o200k
 from fairlead_formats.tokens.shorten import cut, shorten
 from fairlead_formats.tokens.sizes import Sizes
@@ -89,7 +95,7 @@ def test_a_tool_is_counted_once_per_definition() -> None:
     assert sizes.of({**TOOL, "name": "later"}).tokens == first.tokens + 2
 
 
-def test_tokens_are_counted_of_the_text_that_a_model_is_told() -> None:
+def test_tokens_are_counted_of_the_text_that_a_model_gets() -> None:
     counter = Letters()
     Sizes(counter).of({**TOOL, "outputSchema": {"type": "object"}, "_meta": {"x": 1}, "title": "Now"})
     assert counter.counted[0] == (
@@ -110,7 +116,7 @@ def test_sizes_are_bounded_and_the_oldest_goes_first() -> None:
 
 
 @pytest.mark.parametrize("definition", [b"not json", b"[]", b"", b"[" * 10_000])
-def test_a_definition_that_is_none_costs_what_its_text_does(definition: bytes) -> None:
+def test_an_invalid_definition_costs_what_its_text_costs(definition: bytes) -> None:
     size = Sizes(Letters()).of(definition)
     assert (size.tokens, size.short) == (len(definition), len(definition))
 
@@ -172,7 +178,7 @@ CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
     "an image of OpenAI's": (
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": DATA_URL}}]}],
         None,
-        ConversationTokens(0, IMAGE + 1 + 9 // 6 + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, MAX_IMAGE_TOKENS + 1 + 9 // 6 + PER_MESSAGE + PER_REPLY, MAX_IMAGE_TOKENS),
     ),
     "an image of Anthropic's": (
         [
@@ -184,17 +190,17 @@ CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
             }
         ],
         None,
-        ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, MAX_IMAGE_TOKENS + PER_MESSAGE + PER_REPLY, MAX_IMAGE_TOKENS),
     ),
     "Gemini's parts": (
         [{"role": "user", "parts": [{"text": "12345"}, {"inlineData": {"mimeType": "image/png", "data": IMAGE_DATA}}]}],
         None,
-        ConversationTokens(0, 5 + IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, 5 + MAX_IMAGE_TOKENS + PER_MESSAGE + PER_REPLY, MAX_IMAGE_TOKENS),
     ),
     "bytes of boto3's": (
         [{"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}]}],
         None,
-        ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
+        ConversationTokens(0, MAX_IMAGE_TOKENS + PER_MESSAGE + PER_REPLY, MAX_IMAGE_TOKENS),
     ),
     "a call of a tool": (
         [{"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "now", "input": {"city": "Ulm"}}]}],

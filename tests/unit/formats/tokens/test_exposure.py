@@ -15,7 +15,7 @@ from fairlead_formats.tokens.prices import TokenPrices, prices_of
 from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
-PRICES = TokenPrices(read=100, write=1250, output=5000, least=0)
+PRICES = TokenPrices(read=100, write=1250, output=5000, min_cached_prompt=0)
 SEARCHED = SearchTokens(query=20, results=500, wrapped_call=40, wrapped_result=60)
 TASK = TaskShape(turns=3, calls=2, searches=1, conversation=1000)
 COLD = CacheState()
@@ -55,7 +55,7 @@ def test_a_search_is_a_turn_more_and_its_results_are_read_by_all_that_follow() -
     assert (spent.tokens, spent.priced) == (8460, 8360 + 5 * written)
 
 
-def test_a_cold_cache_is_written_once_and_a_warm_one_is_read_alone() -> None:
+def test_a_cold_cache_is_written_once_and_a_warm_one_is_only_read() -> None:
     assert account_of_list(TASK, 10_000, PRICES, COLD).priced == 11_000 * 1.25 + 2 * 11_000 * 0.1
     assert account_of_list(TASK, 10_000, PRICES, WARM).priced == 3 * 11_000 * 0.1
 
@@ -67,11 +67,11 @@ def test_of_a_prompt_that_grows_the_beginning_alone_is_cached() -> None:
 
 
 def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
-    short = replace(PRICES, least=11_001)
+    short = replace(PRICES, min_cached_prompt=11_001)
     assert (
         account_of_list(TASK, 10_000, short, COLD).priced == account_of_list(TASK, 10_000, short, WARM).priced == 33_000
     )
-    grown = account_of_search(TASK, 600, SEARCHED, replace(PRICES, least=2000), WARM)
+    grown = account_of_search(TASK, 600, SEARCHED, replace(PRICES, min_cached_prompt=2000), WARM)
     assert grown.priced == 1600 + (2120 + 200) * 1.25 + (2120 + 2320) * 0.1 + 500
 
 
@@ -107,7 +107,7 @@ def test_a_longer_task_never_costs_less(task: TaskShape, definitions: int, cache
 
 
 @given(tasks, tokens)
-def test_a_cache_changes_the_price_alone(task: TaskShape, definitions: int) -> None:
+def test_a_cache_changes_only_the_price(task: TaskShape, definitions: int) -> None:
     for cache in (COLD, WARM):
         cached = account_of_search(task, definitions, SEARCHED, PRICES, cache)
         assert replace(cached, priced=0) == replace(

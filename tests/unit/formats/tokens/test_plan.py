@@ -134,7 +134,7 @@ def test_no_tools_at_all_is_a_plan_too() -> None:
     assert (chosen.tools, chosen.numbers.tool_tokens, chosen.numbers.available) == ((), 0, 10)
 
 
-def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
+def test_a_conversation_that_fits_nowhere_is_refused_with_a_size_that_would_fit() -> None:
     answer = plan_refusal(
         [model("a", 50), model("b", 100)], tools(10), ConversationTokens(20, 100), PlanLimits(reserved_output=30)
     )

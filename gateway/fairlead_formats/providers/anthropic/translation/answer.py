@@ -20,7 +20,7 @@ from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.messages import FORMAT
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_READ: Final[Mapping[str, StopReason]] = {
+_NEUTRAL_STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",
     "stop_sequence": "sequence",
     "tool_use": "calls",
@@ -29,7 +29,7 @@ _READ: Final[Mapping[str, StopReason]] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
+STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "end": "end_turn",
     "sequence": "stop_sequence",
     "calls": "tool_use",
@@ -44,7 +44,7 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 def read_stop(reason: object) -> StopReason:
     """The neutral stop reason for a message's `stop_reason`."""
-    return _READ.get(text_of(reason), "end")
+    return _NEUTRAL_STOP_REASONS.get(text_of(reason), "end")
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
@@ -76,18 +76,21 @@ def _parts(blocks: list[Any], losses: TranslationLosses, *, truncated: bool) -> 
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Read token usage. `input_tokens` excludes cached tokens, so these are added to the neutral input."""
-    uncached = number(usage.get("input_tokens"))
-    cached, written = number(usage.get("cache_read_input_tokens")), number(usage.get("cache_creation_input_tokens"))
+    """Read token usage. `input_tokens` excludes tokens of the cache, which the neutral input includes."""
+    uncached_tokens = number(usage.get("input_tokens"))
+    cached_tokens, written_tokens = (
+        number(usage.get("cache_read_input_tokens")),
+        number(usage.get("cache_creation_input_tokens")),
+    )
     thoughts = number(member(usage.get("output_tokens_details"), "thinking_tokens"))
-    total = None if uncached is None else uncached + (cached or 0) + (written or 0)
-    return ReportedUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
+    total = None if uncached_tokens is None else uncached_tokens + (cached_tokens or 0) + (written_tokens or 0)
+    return ReportedUsage(total, cached_tokens, written_tokens, number(usage.get("output_tokens")), thoughts)
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Write token usage. Clients require counts of input and output, so an unknown count is written as 0."""
-    uncached = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
-    members: dict[str, Any] = {"input_tokens": uncached, "output_tokens": usage.output or 0}
+    uncached_tokens = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
+    members: dict[str, Any] = {"input_tokens": uncached_tokens, "output_tokens": usage.output or 0}
     cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
     members |= {name: value for name, value in cache.items() if value is not None}
     if usage.reasoning is not None:
@@ -113,7 +116,7 @@ def write_answer(
         "role": "assistant",
         "model": answer.model,
         "content": content,
-        "stop_reason": WRITTEN_STOP[answer.stop],
+        "stop_reason": STOP_REASONS[answer.stop],
         "stop_sequence": answer.sequence,
         "usage": write_usage(usage),
     }

@@ -22,10 +22,10 @@ from fairlead_formats.neutral.answers import (
 )
 from fairlead_formats.neutral.conversation import NeutralRequest, valid_call
 from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
-from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP, message_id, read_stop, write_usage
+from fairlead_formats.providers.anthropic.translation.answer import STOP_REASONS, message_id, read_stop, write_usage
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_EAGER: Final = "eager_input_streaming"
+_EAGER_MEMBER: Final = "eager_input_streaming"
 """Member of a tool definition with which a client accepts arguments in pieces, as the model writes them."""
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -35,7 +35,8 @@ class AnthropicEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._block = ""
+        self._block_type = ""
+        """Type of the open block; empty if none is open."""
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -47,11 +48,11 @@ class AnthropicEventReader:
             case "content_block_start":
                 yield from self._begin(event.get("content_block"))
             case "content_block_delta":
-                yield from self._grow(event.get("delta"))
+                yield from self._read_delta(event.get("delta"))
             case "content_block_stop":
-                if self._block == "tool_use":
+                if self._block_type == "tool_use":
                     yield CallEnd()
-                self._block = ""
+                self._block_type = ""
             case "message_delta":
                 delta = event.get("delta")
                 reason, sequence = member(delta, "stop_reason"), member(delta, "stop_sequence")
@@ -60,26 +61,26 @@ class AnthropicEventReader:
                 self.sequence = sequence if isinstance(sequence, str) else self.sequence
 
     def _begin(self, block: object) -> Iterator[StreamEvent]:
-        self._block = text_of(member(block, "type"))
-        if self._block == "tool_use":
+        self._block_type = text_of(member(block, "type"))
+        if self._block_type == "tool_use":
             yield CallBegin(text_of(member(block, "id")), text_of(member(block, "name")))
             call_input = member(block, "input")
             if isinstance(call_input, dict) and call_input:
                 yield CallDelta(_encode(call_input).decode())
-        elif self._block == "text" and (text := text_of(member(block, "text"))):
+        elif self._block_type == "text" and (text := text_of(member(block, "text"))):
             yield TextDelta(text)
-        elif self._block == "thinking" and (text := text_of(member(block, "thinking"))):
+        elif self._block_type == "thinking" and (text := text_of(member(block, "thinking"))):
             yield TextDelta(text, "thinking")
-        elif self._block.endswith(("_tool_use", "_tool_result")):
+        elif self._block_type.endswith(("_tool_use", "_tool_result")):
             self._losses.add("provider_tools")
 
-    def _grow(self, delta: object) -> Iterator[StreamEvent]:
+    def _read_delta(self, delta: object) -> Iterator[StreamEvent]:
         kind = member(delta, "type")
         if kind == "text_delta" and (text := text_of(member(delta, "text"))):
             yield TextDelta(text)
         elif kind == "thinking_delta" and (text := text_of(member(delta, "thinking"))):
             yield TextDelta(text, "thinking")
-        elif kind == "input_json_delta" and self._block == "tool_use":
+        elif kind == "input_json_delta" and self._block_type == "tool_use":
             text = text_of(member(delta, "partial_json"))
             if text:
                 yield CallDelta(text)
@@ -97,17 +98,17 @@ class AnthropicEventWriter:
         self._model = request.model
         self._index = -1
         self._losses = losses
-        self._open = ""
+        self._open_kind = ""
         """Kind of the open block; empty if none is open."""
         self._arguments: list[str] = []
         """Pieces of the open call's arguments. The API promises clients a JSON object, so the pieces are held until all
         of them show whether they form an object.
         """
         self._eager_tools = frozenset(
-            text_of(member(tool, "name")) for tool in items(request.tools) if member(tool, _EAGER) is True
+            text_of(member(tool, "name")) for tool in items(request.tools) if member(tool, _EAGER_MEMBER) is True
         )
         """Names of tools whose arguments the client accepts in pieces, valid or not."""
-        self._eager = False
+        self._is_eager_call = False
         """Whether the open call is of a tool in `_eager_tools`."""
 
     def write(self, event: StreamEvent) -> bytes:
@@ -133,9 +134,9 @@ class AnthropicEventWriter:
             case CallBegin():
                 call: dict[str, Any] = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
                 self._arguments = []
-                self._eager = event.name in self._eager_tools
+                self._is_eager_call = event.name in self._eager_tools
                 return self._close() + self._open_block("tool_use", call)
-            case CallDelta() if self._eager:
+            case CallDelta() if self._is_eager_call:
                 return self._delta("input_json_delta", "partial_json", event.text)
             case CallDelta():
                 self._arguments.append(event.text)
@@ -154,17 +155,17 @@ class AnthropicEventWriter:
 
     def _open_block(self, kind: str, block: Mapping[str, Any]) -> bytes:
         """Start a block of this kind unless a block of this kind is open."""
-        if self._open == kind:
+        if self._open_kind == kind:
             return b""
         out = self._close()
         self._index += 1
-        self._open = kind
+        self._open_kind = kind
         return out + self._event("content_block_start", {"index": self._index, "content_block": block})
 
     def _close(self) -> bytes:
-        if not self._open:
+        if not self._open_kind:
             return b""
-        self._open = ""
+        self._open_kind = ""
         return self._event("content_block_stop", {"index": self._index})
 
     def _delta(self, kind: str, name: str, text: str) -> bytes:
@@ -173,7 +174,7 @@ class AnthropicEventWriter:
     def finish(
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
-        delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
+        delta = {"stop_reason": STOP_REASONS[stop], "stop_sequence": sequence}
         event_members = {"delta": delta, "usage": write_usage(usage), **extra_members}
         return self._close() + self._event("message_delta", event_members) + self._event("message_stop", {})
 
@@ -182,7 +183,7 @@ class AnthropicEventWriter:
 
     def keep_alive(self) -> bytes:
         """A ping, or an empty delta within a text block: some clients time out although they receive pings."""
-        if self._open == "text":
+        if self._open_kind == "text":
             return self._delta("text_delta", "text", "")
         return self._event("ping", {})
 

@@ -36,10 +36,10 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         role, content = text_of(member(message, "role")), member(message, "content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if role == "assistant":
-            assistant = read_assistant_parts(blocks, FORMAT, losses, lambda block: _report_unknown(block, losses))
-            turns.append(MessageTurn("assistant", tuple(assistant)))
+            assistant_parts = read_assistant_parts(blocks, FORMAT, losses, lambda block: _report_unknown(block, losses))
+            turns.append(MessageTurn("assistant", tuple(assistant_parts)))
         else:
-            parts = tuple(_user(blocks, losses))
+            parts = tuple(_user_parts(blocks, losses))
             turns.append(MessageTurn("system" if role == "system" else "user", parts))
     return match_results(turns)
 
@@ -49,7 +49,7 @@ def _report_unknown(block: object, losses: TranslationLosses) -> None:
         losses.add(kind_of_part(block) or "content")
 
 
-def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
+def _user_parts(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
     for block in blocks:
         kind = kind_of_part(block)
         if kind == "text":
@@ -135,17 +135,17 @@ def _write_user(
 
 
 def _write_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
-    shown: Part = text_or_media(part)
-    if isinstance(shown, MediaPart):
+    content_part: Part = text_or_media(part)
+    if isinstance(content_part, MediaPart):
         source = (
-            {"type": "url", "url": shown.url}
-            if shown.url
-            else {"type": "base64", "media_type": shown.mime, "data": shown.data}
+            {"type": "url", "url": content_part.url}
+            if content_part.url
+            else {"type": "base64", "media_type": content_part.mime, "data": content_part.data}
         )
-        if shown.what == "image" and (shown.url or shown.mime in WEB_IMAGES):
+        if content_part.what == "image" and (content_part.url or content_part.mime in WEB_IMAGES):
             return {"type": "image", "source": source}
-        if shown.what == "document" and (shown.url or shown.mime == PDF):
-            title = {"title": shown.name} if shown.name else {}
+        if content_part.what == "document" and (content_part.url or content_part.mime == PDF):
+            title = {"title": content_part.name} if content_part.name else {}
             return {"type": "document", "source": source, **title}
-        shown = media_notice(shown, losses)
-    return {"type": "text", "text": text_of_part(shown)}
+        content_part = media_notice(content_part, losses)
+    return {"type": "text", "text": text_of_part(content_part)}

@@ -12,7 +12,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.claude_thinking import (
     ADAPTIVE,
-    LEAST_BUDGET,
+    MIN_BUDGET,
     adaptive_effort,
     claude_thinking,
     never_thinks,
@@ -33,8 +33,8 @@ from fairlead_formats.providers.anthropic.translation.messages import read_messa
 from fairlead_formats.wire.protocol import BadRequest, TranslationLosses
 
 MOST_TOKENS: Final = 16_384
-"""Maximum of `max_tokens` if the client sets none. A whole answer of this size arrives before requests time out."""
-_OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
+"""Maximum of the `max_tokens` that the gateway sets. A whole answer of this size arrives before requests time out."""
+_OLDER_MODELS: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
 """Largest `max_tokens` of older models, by pattern of the model name."""
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -81,7 +81,7 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
     form = member(config, "format") or members.first("output_format")
     schema = member(form, "schema")
     metadata = RequestMembers(members.first("metadata"), TranslationLosses())
-    single = member(choice, "disable_parallel_tool_use")
+    is_single_call = member(choice, "disable_parallel_tool_use")
     return SamplingSettings(
         max_tokens=members.positive_integer("max_tokens"),
         temperature=members.number("temperature"),
@@ -91,7 +91,7 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
         effort="none" if kind == "disabled" else effort,
         budget=budget if isinstance(budget, int) and not isinstance(budget, bool) else None,
         include_reasoning=kind in ("enabled", "adaptive") and member(thinking, "display") != "omitted",
-        parallel=False if single is True else None,
+        parallel=False if is_single_call is True else None,
         user=metadata.text("user_id"),
         output=OutputSchema(schema) if isinstance(schema, dict) else None,
     )
@@ -113,21 +113,21 @@ def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """Write the body of a request to the provider, except the members that depend on the model (`adapt_to_model`)."""
-    settings, written = request.settings, write_messages(request.turns, losses)
-    system = [text for text in (*request.system, *written.system) if text.strip()]
-    body: dict[str, Any] = {"model": request.model, "messages": written.messages}
-    if not written.messages:
+    settings, written_turns = request.settings, write_messages(request.turns, losses)
+    system = [text for text in (*request.system, *written_turns.system) if text.strip()]
+    body: dict[str, Any] = {"model": request.model, "messages": written_turns.messages}
+    if not written_turns.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
-    _begin_with_user(written.messages, losses)
+    _begin_with_user(written_turns.messages, losses)
     if system:
         body["system"] = "\n\n".join(system)
     if request.stream:
         body["stream"] = True
     if tools.definitions:
         body["tools"] = tools.definitions
-        chosen = _write_choice(choice, settings.parallel, losses)
-        if chosen:
-            body["tool_choice"] = chosen
+        tool_choice = _write_choice(choice, settings.parallel, losses)
+        if tool_choice:
+            body["tool_choice"] = tool_choice
     if settings.max_tokens is not None:
         body["max_tokens"] = settings.max_tokens
     if settings.user is not None:
@@ -141,7 +141,7 @@ def write_request(
     thinking = claude_thinking(request, choice, losses)
     if thinking:
         body["thinking"] = thinking
-    _sampling(body, settings, losses, thinks=bool(thinking))
+    _write_sampling(body, settings, losses, thinks=bool(thinking))
     return body
 
 
@@ -152,7 +152,9 @@ def _begin_with_user(messages: list[dict[str, Any]], losses: TranslationLosses) 
         losses.add("first_message")
 
 
-def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> None:
+def _write_sampling(
+    body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool
+) -> None:
     """Write the sampling settings that the API accepts: temperatures up to 1, and no setting together with thinking."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(settings, name):
@@ -173,19 +175,19 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
 
 
 def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses) -> dict[str, Any] | None:
-    written: dict[str, Any] = {"type": "auto"}
+    tool_choice: dict[str, Any] = {"type": "auto"}
     if choice is not None and choice.mode == "none":
         return {"type": "none"}
     if choice is not None and choice.mode == "required":
-        written = {"type": "any"}
+        tool_choice = {"type": "any"}
     if choice is not None and choice.names:
-        if written["type"] == "any" and len(choice.names) == 1:
-            written = {"type": "tool", "name": choice.names[0]}
+        if tool_choice["type"] == "any" and len(choice.names) == 1:
+            tool_choice = {"type": "tool", "name": choice.names[0]}
         else:
             losses.add("tool_choice")
     if parallel is False:
-        written["disable_parallel_tool_use"] = True
-    return None if choice is None and parallel is not False else written
+        tool_choice["disable_parallel_tool_use"] = True
+    return None if choice is None and parallel is not False else tool_choice
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
@@ -201,8 +203,8 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
         losses.add("reasoning")
         thinking = {}
     if "max_tokens" not in members:
-        limit = next((tokens for pattern, tokens in _OLD if pattern.search(model)), MOST_TOKENS)
-        tokens = min(limit, max(window // 8, LEAST_BUDGET))
+        limit = next((tokens for pattern, tokens in _OLDER_MODELS if pattern.search(model)), MOST_TOKENS)
+        tokens = min(limit, max(window // 8, MIN_BUDGET))
         members["max_tokens"] = Raw(_encode(tokens + thinking.get("budget_tokens", 0)))
     if thinking and thinks_adaptively(model):
         config = msgspec.json.decode(members.get("output_config", b"{}"))

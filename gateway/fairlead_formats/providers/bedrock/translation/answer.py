@@ -20,7 +20,7 @@ from fairlead_formats.providers.bedrock.blocks import FOREIGN_SIGNATURE, REASONI
 from fairlead_formats.providers.bedrock.translation.messages import FORMAT
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_READ: Final[Mapping[str, StopReason]] = {
+_NEUTRAL_STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",
     "stop_sequence": "sequence",
     "tool_use": "calls",
@@ -31,7 +31,7 @@ _READ: Final[Mapping[str, StopReason]] = {
     "malformed_model_output": "malformed",
     "malformed_tool_use": "malformed",
 }
-WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
+STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "end": "end_turn",
     "sequence": "stop_sequence",
     "calls": "tool_use",
@@ -46,7 +46,7 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 def read_stop(reason: object) -> StopReason:
     """The neutral stop reason for an answer's `stopReason`."""
-    return _READ.get(text_of(reason), "end")
+    return _NEUTRAL_STOP_REASONS.get(text_of(reason), "end")
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
@@ -67,25 +67,28 @@ def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]
             losses.add("provider_tools")
         elif part.text:
             yield TextPart(part.text)
-        elif cited := items(member(member(block, "citationsContent"), "content")):
+        elif cited_pieces := items(member(member(block, "citationsContent"), "content")):
             losses.add("citations")
-            yield TextPart("".join(text_of(member(piece, "text")) for piece in cited))
+            yield TextPart("".join(text_of(member(piece, "text")) for piece in cited_pieces))
         elif member(block, "image") is not None:
             losses.add("answer_media")
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Read token usage. `inputTokens` excludes cached tokens, so these are added to the neutral input."""
-    uncached = number(usage.get("inputTokens"))
-    cached, written = number(usage.get("cacheReadInputTokens")), number(usage.get("cacheWriteInputTokens"))
-    total = None if uncached is None else uncached + (cached or 0) + (written or 0)
-    return ReportedUsage(total, cached, written, number(usage.get("outputTokens")))
+    """Read token usage. `inputTokens` excludes tokens of the cache, which the neutral input includes."""
+    uncached_tokens = number(usage.get("inputTokens"))
+    cached_tokens, written_tokens = (
+        number(usage.get("cacheReadInputTokens")),
+        number(usage.get("cacheWriteInputTokens")),
+    )
+    total = None if uncached_tokens is None else uncached_tokens + (cached_tokens or 0) + (written_tokens or 0)
+    return ReportedUsage(total, cached_tokens, written_tokens, number(usage.get("outputTokens")))
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Write token usage. Clients require counts of input, output and both together, so an unknown count is 0."""
-    uncached = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
-    members = {"inputTokens": uncached, "outputTokens": usage.output or 0, "totalTokens": usage.total or 0}
+    uncached_tokens = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
+    members = {"inputTokens": uncached_tokens, "outputTokens": usage.output or 0, "totalTokens": usage.total or 0}
     cache = {"cacheReadInputTokens": usage.cached, "cacheWriteInputTokens": usage.cache_write}
     return members | {name: value for name, value in cache.items() if value is not None}
 
@@ -104,7 +107,7 @@ def write_answer(
             content.append({"text": part.text})
     return {
         "output": {"message": {"role": "assistant", "content": content}},
-        "stopReason": WRITTEN_STOP[answer.stop],
+        "stopReason": STOP_REASONS[answer.stop],
         "usage": write_usage(usage),
         "metrics": {"latencyMs": 0},
     }

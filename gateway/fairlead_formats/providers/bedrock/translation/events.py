@@ -24,7 +24,7 @@ from fairlead_formats.providers.bedrock.blocks import FOREIGN_SIGNATURE, REASONI
 from fairlead_formats.providers.bedrock.errors import name_in_streams
 from fairlead_formats.providers.bedrock.event_stream import write_message
 from fairlead_formats.providers.bedrock.stream import KEEP_ALIVE
-from fairlead_formats.providers.bedrock.translation.answer import WRITTEN_STOP, read_stop, write_usage
+from fairlead_formats.providers.bedrock.translation.answer import STOP_REASONS, read_stop, write_usage
 from fairlead_formats.wire.protocol import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -47,7 +47,7 @@ class BedrockEventReader:
                 case "contentBlockStart":
                     yield from self._begin(member(payload, "start"))
                 case "contentBlockDelta":
-                    yield from self._grow(member(payload, "delta"))
+                    yield from self._read_delta(member(payload, "delta"))
                 case "contentBlockStop":
                     if self._in_call:
                         yield CallEnd()
@@ -63,7 +63,7 @@ class BedrockEventReader:
         elif isinstance(start, dict) and start:
             self._losses.add("answer_media" if "image" in start else "provider_tools")
 
-    def _grow(self, delta: object) -> Iterator[StreamEvent]:
+    def _read_delta(self, delta: object) -> Iterator[StreamEvent]:
         if text := text_of(member(delta, "text")):
             yield TextDelta(text)
         elif text := text_of(member(member(delta, REASONING), "text")):
@@ -82,7 +82,7 @@ class BedrockEventWriter:
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._index = -1
-        self._open = ""
+        self._open_kind = ""
         """Kind of the open block, by the name of its member; empty if none is open."""
 
     def write(self, event: StreamEvent) -> bytes:
@@ -105,19 +105,19 @@ class BedrockEventWriter:
 
     def _open_block(self, kind: str) -> bytes:
         """Begin a block of this kind unless a block of this kind is open."""
-        if self._open == kind:
+        if self._open_kind == kind:
             return b""
         out = self._close()
         self._index += 1
-        self._open = kind
+        self._open_kind = kind
         return out
 
     def _close(self) -> bytes:
-        if not self._open:
+        if not self._open_kind:
             return b""
-        reasoning, self._open = self._open == REASONING, ""
-        signed = self._delta({REASONING: {"signature": FOREIGN_SIGNATURE}}) if reasoning else b""
-        return signed + self._event("contentBlockStop", {"contentBlockIndex": self._index})
+        was_reasoning, self._open_kind = self._open_kind == REASONING, ""
+        signature = self._delta({REASONING: {"signature": FOREIGN_SIGNATURE}}) if was_reasoning else b""
+        return signature + self._event("contentBlockStop", {"contentBlockIndex": self._index})
 
     def _delta(self, delta: Mapping[str, Any]) -> bytes:
         return self._event("contentBlockDelta", {"delta": delta, "contentBlockIndex": self._index})
@@ -125,9 +125,9 @@ class BedrockEventWriter:
     def finish(
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
-        stopped = self._event("messageStop", {"stopReason": WRITTEN_STOP[stop]})
+        stop_event = self._event("messageStop", {"stopReason": STOP_REASONS[stop]})
         metadata = {"usage": write_usage(usage), "metrics": {"latencyMs": 0}, **extra_members}
-        return self._close() + stopped + self._event("metadata", metadata)
+        return self._close() + stop_event + self._event("metadata", metadata)
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         return write_message(name_in_streams(error), _encode(error), "exception")

@@ -50,10 +50,10 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         blocks = items(member(message, "content"))
         role = text_of(member(message, "role"))
         if role == "assistant":
-            read = read_assistant_parts(blocks, FORMAT, losses, lambda block: _report_unknown(block, losses))
-            turns.append(MessageTurn("assistant", tuple(read)))
+            parts = read_assistant_parts(blocks, FORMAT, losses, lambda block: _report_unknown(block, losses))
+            turns.append(MessageTurn("assistant", tuple(parts)))
         else:
-            turns.append(MessageTurn("system" if role == "system" else "user", tuple(_user(blocks, losses))))
+            turns.append(MessageTurn("system" if role == "system" else "user", tuple(_user_parts(blocks, losses))))
     return match_results(turns)
 
 
@@ -62,7 +62,7 @@ def _report_unknown(block: object, losses: TranslationLosses) -> None:
         losses.update(block if isinstance(block, dict) else ("content",))
 
 
-def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
+def _user_parts(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
     for block in blocks:
         text, result, image, document = (member(block, name) for name in ("text", "toolResult", "image", "document"))
         if isinstance(text, str):
@@ -104,7 +104,11 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             losses.add("system_position")
             system += [part.text for part in turn.parts if isinstance(part, TextPart)]
             continue
-        blocks = _assistant(turn.parts) if turn.role == "assistant" else _user_blocks(turn.parts, calls, names, losses)
+        blocks = (
+            _assistant_blocks(turn.parts)
+            if turn.role == "assistant"
+            else _user_blocks(turn.parts, calls, names, losses)
+        )
         if blocks and messages and messages[-1]["role"] == turn.role:
             messages[-1]["content"] += blocks
         elif blocks:
@@ -122,7 +126,7 @@ def _strip_end(blocks: list[dict[str, Any]]) -> None:
         blocks[-1] = {"text": blocks[-1]["text"].rstrip()}
 
 
-def _assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _assistant_blocks(parts: Sequence[Part]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
@@ -148,16 +152,18 @@ def _user_blocks(
 
 
 def _write_media(part: MediaPart, names: set[str], losses: TranslationLosses) -> dict[str, Any]:
-    shown: Part = text_or_media(part)
-    if isinstance(shown, MediaPart):
-        source = {"bytes": shown.data}
-        if shown.data and shown.mime in WEB_IMAGES:
-            return {"image": {"format": shown.mime.removeprefix("image/"), "source": source}}
-        if shown.data and shown.mime in _FORMATS:
-            name = _make_unique(document_name(shown.name.rpartition(".")[0] or shown.name, len(names) + 1), names)
-            return {"document": {"format": _FORMATS[shown.mime], "name": name, "source": source}}
-        shown = media_notice(shown, losses)
-    return {"text": text_of_part(shown)}
+    content_part: Part = text_or_media(part)
+    if isinstance(content_part, MediaPart):
+        source = {"bytes": content_part.data}
+        if content_part.data and content_part.mime in WEB_IMAGES:
+            return {"image": {"format": content_part.mime.removeprefix("image/"), "source": source}}
+        if content_part.data and content_part.mime in _FORMATS:
+            name = _make_unique(
+                document_name(content_part.name.rpartition(".")[0] or content_part.name, len(names) + 1), names
+            )
+            return {"document": {"format": _FORMATS[content_part.mime], "name": name, "source": source}}
+        content_part = media_notice(content_part, losses)
+    return {"text": text_of_part(content_part)}
 
 
 def _make_unique(name: str, names: set[str]) -> str:

@@ -90,18 +90,18 @@ def _settings(members: RequestMembers, losses: TranslationLosses) -> SamplingSet
         include_reasoning=kind in ("enabled", "adaptive"),
         output=_output(output.first("textFormat")),
     )
-    for each in (config, fields, output):
-        each.report_rest()
+    for object_members in (config, fields, output):
+        object_members.report_rest()
     return settings
 
 
 def _output(form: object) -> OutputSchema | None:
-    written = member(member(form, "structure"), "jsonSchema")
+    json_schema = member(member(form, "structure"), "jsonSchema")
     try:
-        schema = _decode(text_of(member(written, "schema")))
+        schema = _decode(text_of(member(json_schema, "schema")))
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return OutputSchema(schema, text_of(member(written, "name")) or "answer") if isinstance(schema, dict) else None
+    return OutputSchema(schema, text_of(member(json_schema, "name")) or "answer") if isinstance(schema, dict) else None
 
 
 def _choice(choice: object) -> ToolChoice | None:
@@ -119,19 +119,19 @@ def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """Write the body of a request to the provider, except the members that depend on the model (`adapt_to_model`)."""
-    settings, written = request.settings, write_messages(request.turns, losses)
-    if not written.messages:
+    settings, written_turns = request.settings, write_messages(request.turns, losses)
+    if not written_turns.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
-    if written.messages[0]["role"] != "user":  # the API refuses a conversation that the model begins
-        written.messages.insert(0, {"role": "user", "content": [{"text": BEGINNING}]})
+    if written_turns.messages[0]["role"] != "user":  # the API refuses a conversation that the model begins
+        written_turns.messages.insert(0, {"role": "user", "content": [{"text": BEGINNING}]})
         losses.add("first_message")
-    body: dict[str, Any] = {"messages": written.messages}
-    system = [{"text": text} for text in (*request.system, *written.system) if text.strip()]
+    body: dict[str, Any] = {"messages": written_turns.messages}
+    system = [{"text": text} for text in (*request.system, *written_turns.system) if text.strip()]
     if system:
         body["system"] = system
     if tools.definitions:
-        chosen = _write_choice(choice, losses)
-        body["toolConfig"] = {"tools": tools.definitions, **({"toolChoice": chosen} if chosen else {})}
+        tool_choice = _write_choice(choice, losses)
+        body["toolConfig"] = {"tools": tools.definitions, **({"toolChoice": tool_choice} if tool_choice else {})}
         if settings.parallel is False:
             losses.add("parallel_tool_calls")
     fields: dict[str, Any] = {}
@@ -203,16 +203,16 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
     fields = _decode(members.get(_FIELDS, b"{}"))
     if not fields:
         return
-    claude = _CLAUDE.search(model) is not None
+    is_claude = _CLAUDE.search(model) is not None
     thinking = fields.get("thinking")
-    if thinking and (not claude or never_thinks(model)):
+    if thinking and (not is_claude or never_thinks(model)):
         del fields["thinking"]
         losses.add("reasoning")
     elif thinking and thinks_adaptively(model):
         fields["thinking"] = ADAPTIVE
         output = _decode(members.get("outputConfig", b"{}"))
         members["outputConfig"] = Raw(_encode({**output, "effort": adaptive_effort(thinking)}))
-    if not claude and fields.pop("top_k", None) is not None:
+    if not is_claude and fields.pop("top_k", None) is not None:
         losses.add("top_k")
     if fields:
         members[_FIELDS] = Raw(_encode(fields))
@@ -226,6 +226,6 @@ def _move_into_last_result(message: dict[str, Any]) -> dict[str, Any]:
     others = [block for block in message["content"] if "toolResult" not in block]
     if not results or not others:
         return message
-    last = results[-1]["toolResult"]
-    results[-1] = {"toolResult": {**last, "content": [*last.get("content", ()), *others]}}
+    last_result = results[-1]["toolResult"]
+    results[-1] = {"toolResult": {**last_result, "content": [*last_result.get("content", ()), *others]}}
     return {**message, "content": results}

@@ -28,7 +28,7 @@ from fairlead_formats.providers.gemini.carried_ids import sign_parts
 from fairlead_formats.providers.gemini.translation.messages import FORMAT
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_READ: Final[Mapping[str, StopReason]] = {
+_NEUTRAL_STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "STOP": "end",
     "MAX_TOKENS": "length",
     "SAFETY": "filter",
@@ -45,7 +45,7 @@ _READ: Final[Mapping[str, StopReason]] = {
     "MALFORMED_RESPONSE": "malformed",
     "CONTINUATION": "pause",
 }
-WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
+STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "end": "STOP",
     "sequence": "STOP",
     "calls": "STOP",
@@ -58,11 +58,9 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 }
 
 
-def read_stop(reason: object, *, calls: bool) -> StopReason:
-    """The neutral stop reason for a finish reason. Gemini reports `STOP` for calls too, so `calls` says if there are
-    any.
-    """
-    return stop_with_calls(_READ.get(text_of(reason), "end"), calls)
+def read_stop(reason: object, *, has_calls: bool) -> StopReason:
+    """The neutral stop reason for a finish reason. Gemini reports `STOP` also for an answer with calls."""
+    return stop_with_calls(_NEUTRAL_STOP_REASONS.get(text_of(reason), "end"), has_calls)
 
 
 def is_blocked(body: Mapping[str, Any]) -> bool:
@@ -96,8 +94,8 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     """Read a whole answer."""
     candidate = first_candidate(body)
     parts = tuple(read_parts(items(member(member(candidate, "content"), "parts")), losses))
-    calls = any(isinstance(part, CallPart) for part in parts)
-    stop = read_stop(member(candidate, "finishReason", "finish_reason"), calls=calls)
+    has_calls = any(isinstance(part, CallPart) for part in parts)
+    stop = read_stop(member(candidate, "finishReason", "finish_reason"), has_calls=has_calls)
     if candidate is None and is_blocked(body):
         stop = "filter"
     if member(candidate, "groundingMetadata", "citationMetadata") is not None:
@@ -143,8 +141,8 @@ def write_answer(
             parts.append({"text": f"\n\n{part.text}" if needs_separator else part.text})
             needs_separator = False
         elif isinstance(part, RoundBorder):
-            needs_separator = any("text" in each and not each.get("thought") for each in parts)
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
+            needs_separator = any("text" in written_part and not written_part.get("thought") for written_part in parts)
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": STOP_REASONS[answer.stop], "index": 0}
     body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     usage_metadata = write_usage(usage)
     return body if usage_metadata is None else {**body, "usageMetadata": usage_metadata}

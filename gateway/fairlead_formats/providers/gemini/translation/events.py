@@ -23,7 +23,7 @@ from fairlead_formats.neutral.answers import (
 from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, TextPart, ThinkingPart, valid_call
 from fairlead_formats.providers.gemini.carried_ids import sign_parts
 from fairlead_formats.providers.gemini.translation.answer import (
-    WRITTEN_STOP,
+    STOP_REASONS,
     first_candidate,
     is_blocked,
     read_parts,
@@ -64,7 +64,7 @@ class GeminiEventReader:
                 yield TextDelta(part.text, "thinking")
         reason = member(candidate, "finishReason", "finish_reason")
         if reason:
-            self.stop = read_stop(reason, calls=self._has_calls)
+            self.stop = read_stop(reason, has_calls=self._has_calls)
         elif candidate is None and is_blocked(event):
             self.stop = "filter"
 
@@ -128,8 +128,8 @@ class GeminiEventWriter:
         usage_metadata = write_usage(usage)
         usage_members = {} if usage_metadata is None else {"usageMetadata": usage_metadata}
         content = {"role": "model", "parts": [{"text": ""}]}
-        last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
-        return self._write_candidates([last], {**usage_members, **extra_members}) + self._close()
+        last_candidate = {"content": content, "finishReason": STOP_REASONS[stop], "index": 0}
+        return self._write_candidates([last_candidate], {**usage_members, **extra_members}) + self._close()
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event(_encode({"error": error}).decode()) + self._close()

@@ -34,22 +34,22 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """Read a list of contents as turns."""
-    return match_results(merge_runs((_turn(content, losses) for content in contents), _both_users))
+    return match_results(merge_runs((_turn(content, losses) for content in contents), _are_user_turns))
 
 
 def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
     parts = items(member(content, "parts"))
     if member(content, "role") == "model":
-        read = read_assistant_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
-        return MessageTurn("assistant", tuple(read))
-    return MessageTurn("user", tuple(_user(parts, losses)))
+        assistant_parts = read_assistant_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
+        return MessageTurn("assistant", tuple(assistant_parts))
+    return MessageTurn("user", tuple(_user_parts(parts, losses)))
 
 
-def _both_users(first: MessageTurn, second: MessageTurn) -> bool:
+def _are_user_turns(first: MessageTurn, second: MessageTurn) -> bool:
     return first.role == second.role == "user"
 
 
-def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
+def _user_parts(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
     for part in parts:
         text, response = member(part, "text"), member(part, "functionResponse", "function_response")
         if isinstance(text, str):
@@ -97,21 +97,21 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
 
 
 def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = []
+    model_parts: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
-            written += FORMAT.write_calls([part.call])[0]["parts"]
+            model_parts += FORMAT.write_calls([part.call])[0]["parts"]
         elif isinstance(part, (TextPart, RefusalPart)) and part.text:
-            written.append({"text": part.text})
-    return written
+            model_parts.append({"text": part.text})
+    return model_parts
 
 
 def _write_user(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
     """Write a user's turn: one content with the results, and a second content with all other parts."""
-    others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
-    return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
+    other_parts = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": other_parts}] if other_parts else [])]
 
 
 def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:

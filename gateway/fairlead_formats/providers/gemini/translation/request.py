@@ -34,11 +34,11 @@ NO_SIGNATURE: Final = "skip_thought_signature_validator"
 """Signature for calls that another model made. Gemini 3 requires a signature on the first call of a turn. Source:
 Google, "Thought signatures".
 """
-LEAST_BUDGET: Final = 128
+MIN_BUDGET: Final = 128
 """Minimum thinking budget, in tokens, of models whose thinking cannot be switched off."""
-_SIGNED: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_MODELS_WITH_SIGNATURES: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _ALWAYS_THINKS: Final = re.compile(r"gemini-2\.5-pro")
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -121,12 +121,12 @@ def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """Write the body of a request to the provider."""
-    settings, written = request.settings, write_messages(request.turns, losses)
-    if not written.messages:
+    settings, written_turns = request.settings, write_messages(request.turns, losses)
+    if not written_turns.messages:
         raise BadRequest("messages: the request needs at least one user message", "messages")
-    _complete_turns(written.messages, losses)
-    body: dict[str, Any] = {"contents": written.messages}
-    system = [{"text": text} for text in (*request.system, *written.system) if text]
+    _complete_turns(written_turns.messages, losses)
+    body: dict[str, Any] = {"contents": written_turns.messages}
+    system = [{"text": text} for text in (*request.system, *written_turns.system) if text]
     if system:
         body["systemInstruction"] = {"parts": system}
     if tools.definitions:
@@ -195,15 +195,15 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
     signatures, and write the thinking budget as a level if the model takes levels. If the client switches off thinking
     but the model always thinks, the model gets its minimum.
     """
-    if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
-        contents = _any(members["contents"])
+    if _MODELS_WITH_SIGNATURES.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
+        contents = _decode(members["contents"])
         for content in contents:
-            first = next((part for part in content.get("parts", ()) if "functionCall" in part), None)
-            if first is not None and "thoughtSignature" not in first:
-                first["thoughtSignature"] = NO_SIGNATURE
+            first_call = next((part for part in content.get("parts", ()) if "functionCall" in part), None)
+            if first_call is not None and "thoughtSignature" not in first_call:
+                first_call["thoughtSignature"] = NO_SIGNATURE
         members["contents"] = Raw(_encode(contents))
     if b'"thinkingBudget":' in bytes(members.get("generationConfig", b"")):
-        config = _any(members["generationConfig"])
+        config = _decode(members["generationConfig"])
         _adapt_thinking(config["thinkingConfig"], model, losses)
         members["generationConfig"] = Raw(_encode(config))
 
@@ -212,7 +212,7 @@ def _adapt_thinking(thinking: dict[str, Any], model: str, losses: TranslationLos
     budget, levels = thinking["thinkingBudget"], levels_of(model)
     if budget == 0 and (levels or _ALWAYS_THINKS.search(model)):
         losses.add("reasoning")
-        thinking["thinkingBudget"] = LEAST_BUDGET
+        thinking["thinkingBudget"] = MIN_BUDGET
     if levels:
         del thinking["thinkingBudget"]
         thinking["thinkingLevel"] = level_for(effort_of(budget), levels)

@@ -34,8 +34,8 @@ _CALLS: Final = b'"tool_calls"'
 _REASON: Final = "finish_reason"
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_choices: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode_choices: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_decode: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
@@ -44,34 +44,34 @@ class FunctionsAnswer(WrappedAnswer):
 
     def __init__(self, inner: WireAnswer) -> None:
         super().__init__(inner)
-        self._unwrapped: Mapping[str, InnerCall] = {}
+        self._inner_calls: Mapping[str, InnerCall] = {}
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        self._unwrapped = calls
+        self._inner_calls = calls
         self.inner.unwrap(calls)
 
-    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return self.inner.turn_key(_inner_answers(before))
+    def turn_key(self, earlier_answers: Sequence[WireAnswer]) -> CallKey | None:
+        return self.inner.turn_key(_inner_answers(earlier_answers))
 
     def write(self, loop: LoopResult) -> bytes:
-        written = self.inner.write(msgspec.structs.replace(loop, before=_inner_answers(loop.before)))
-        if _CALLS not in written:
-            return written
-        members = _members(written)
-        choices = [self._rewrite(choice) for choice in _choices(members["choices"])]
+        body = self.inner.write(msgspec.structs.replace(loop, earlier_answers=_inner_answers(loop.earlier_answers)))
+        if _CALLS not in body:
+            return body
+        members = _members(body)
+        choices = [self._rewrite(choice) for choice in _decode_choices(members["choices"])]
         return _encode({**members, "choices": choices})
 
     def _rewrite(self, choice: dict[str, Raw]) -> dict[str, Any]:
         message: dict[str, Any] = dict(_members(choice.get("message", b"{}")))
-        calls = [call for call in _any(message.pop(TOOL_CALLS, _NULL)) or () if isinstance(call, dict)]
+        calls = [call for call in _decode(message.pop(TOOL_CALLS, _NULL)) or () if isinstance(call, dict)]
         if calls:
-            first = next((call for call in calls if call.get("id") not in self._unwrapped), calls[0])
-            message[FUNCTION_CALL] = _function_call(first)
+            first_call = next((call for call in calls if call.get("id") not in self._inner_calls), calls[0])
+            message[FUNCTION_CALL] = _function_call(first_call)
         return {**choice, "message": message, _REASON: _reason(choice)}
 
 
 def _inner_answers(answers: Sequence[WireAnswer]) -> list[WireAnswer]:
-    return [each.inner if isinstance(each, FunctionsAnswer) else each for each in answers]
+    return [answer.inner if isinstance(answer, FunctionsAnswer) else answer for answer in answers]
 
 
 def _function_call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,8 +81,8 @@ def _function_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function")
     others = {name: value for name, value in call.items() if name not in ("index", "id", "type", "function")}
     ident = call.get("id")
-    made_id = {"id": ident} if isinstance(ident, str) and is_made_here(ident) else {}
-    return {**(function if isinstance(function, dict) else {}), **made_id, **others}
+    gateway_id = {"id": ident} if isinstance(ident, str) and is_made_here(ident) else {}
+    return {**(function if isinstance(function, dict) else {}), **gateway_id, **others}
 
 
 def _reason(choice: Mapping[str, Raw]) -> Raw:
@@ -134,15 +134,15 @@ class FunctionsStream(WrappedStream):
         if _CALLS not in data:
             return b"data: " + data + b"\n\n"
         members = _members(data)
-        choices = [self._rewrite_choice(choice) for choice in _choices(members.get("choices", b"[]"))]
+        choices = [self._rewrite_choice(choice) for choice in _decode_choices(members.get("choices", b"[]"))]
         if all(bytes(choice[_REASON]) == b"null" and not choice["delta"] for choice in choices):
             return b""  # a delta of a call that the client does not receive
         return b"data: " + _encode({**members, "choices": choices}) + b"\n\n"
 
     def _rewrite_choice(self, choice: dict[str, Raw]) -> dict[str, Any]:
         delta: dict[str, Any] = dict(_members(choice.get("delta", b"{}")))
-        calls = _any(delta.pop(TOOL_CALLS, _NULL)) or ()
-        first = [call for call in calls if isinstance(call, dict) and not member(call, "index")]
-        if first:
-            delta[FUNCTION_CALL] = _function_call(first[0])
+        calls = _decode(delta.pop(TOOL_CALLS, _NULL)) or ()
+        first_calls = [call for call in calls if isinstance(call, dict) and not member(call, "index")]
+        if first_calls:
+            delta[FUNCTION_CALL] = _function_call(first_calls[0])
         return {**choice, "delta": delta, _REASON: _reason(choice)}

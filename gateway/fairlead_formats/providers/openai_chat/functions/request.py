@@ -25,11 +25,11 @@ from fairlead_formats.wire.wrapped import WrappedRequest
 
 FUNCTIONS: Final = "functions"
 _NO_RESULT: Final = "The result of this call was not sent."
-_MARKS: Final = (b"function_call", b'"function"')
+_FUNCTION_MARKS: Final = (b"function_call", b'"function"')
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
-_any: Final = msgspec.json.Decoder().decode
+_decode: Final = msgspec.json.Decoder().decode
 _NULL: Final = Raw(b"null")
 
 
@@ -49,8 +49,10 @@ def rewrite_to_tools(body: bytes) -> bytes:
     with reading_body():
         members = _members(body)
         functions = _raws(members.pop(FUNCTIONS))
-        members["tools"] = Raw(array([b'{"type":"function","function":%b}' % bytes(each) for each in functions]))
-        choice = _any(members.pop(FUNCTION_CALL, _NULL))
+        members["tools"] = Raw(
+            array([b'{"type":"function","function":%b}' % bytes(function) for function in functions])
+        )
+        choice = _decode(members.pop(FUNCTION_CALL, _NULL))
         if choice is not None and "tool_choice" not in members:
             names_function = isinstance(choice, dict)
             members["tool_choice"] = Raw(
@@ -65,23 +67,23 @@ class _Messages:
     """Rewrites the messages of one conversation."""
 
     def __init__(self) -> None:
-        self._written: list[bytes | Raw] = []
-        self._open: tuple[str, object] | None = None
+        self._tools_messages: list[bytes | Raw] = []
+        self._open_call: tuple[str, object] | None = None
         """Id and name of the call whose result has not been read."""
         self._call_count = 0
 
     def rewrite(self, messages: Sequence[Raw]) -> list[bytes | Raw]:
         for message in messages:
-            if any(mark in bytes(message) for mark in _MARKS) and bytes(message)[:1] == b"{":
-                self._rewrite_marked(message)
+            if any(mark in bytes(message) for mark in _FUNCTION_MARKS) and bytes(message)[:1] == b"{":
+                self._rewrite_message(message)
             else:
                 self._add(message)
         self._close()
-        return self._written
+        return self._tools_messages
 
-    def _rewrite_marked(self, message: Raw) -> None:
+    def _rewrite_message(self, message: Raw) -> None:
         members: dict[str, Any] = dict(_members(message))
-        role, call = _any(members.get("role", _NULL)), _any(members.get(FUNCTION_CALL, _NULL))
+        role, call = _decode(members.get("role", _NULL)), _decode(members.get(FUNCTION_CALL, _NULL))
         if role == "function":
             self._add_result(message, members)
         elif role == "assistant" and isinstance(call, dict) and bytes(members.get(TOOL_CALLS, _NULL)) == b"null":
@@ -94,7 +96,7 @@ class _Messages:
 
     def _add(self, message: bytes | Raw) -> None:
         self._close()
-        self._written.append(message)
+        self._tools_messages.append(message)
 
     def _add_call(self, members: dict[str, Any], call: dict[str, Any]) -> None:
         self._call_count += 1
@@ -107,22 +109,22 @@ class _Messages:
         members.setdefault("content", None)
         members[TOOL_CALLS] = [{"id": ident, "type": "function", "function": function, **call}]
         self._add(_encode(members))
-        self._open = ident, name
+        self._open_call = ident, name
 
     def _add_result(self, message: Raw, members: dict[str, Any]) -> None:
-        if self._open is None or _any(members.get("name", _NULL)) != self._open[1]:
+        if self._open_call is None or _decode(members.get("name", _NULL)) != self._open_call[1]:
             self._add(message)  # a result without a call, which the API accepts only in this role
             return
-        ident, self._open = self._open[0], None
+        ident, self._open_call = self._open_call[0], None
         members.pop("name")
         content = members.get("content", _NULL)
         members |= {"role": "tool", "tool_call_id": ident, "content": "" if bytes(content) == b"null" else content}
-        self._written.append(_encode(members))
+        self._tools_messages.append(_encode(members))
 
     def _close(self) -> None:
-        if self._open is not None:
-            ident, self._open = self._open[0], None
-            self._written.append(_encode({"role": "tool", "tool_call_id": ident, "content": _NO_RESULT}))
+        if self._open_call is not None:
+            ident, self._open_call = self._open_call[0], None
+            self._tools_messages.append(_encode({"role": "tool", "tool_call_id": ident, "content": _NO_RESULT}))
 
 
 class FunctionsRequest(WrappedRequest):
@@ -130,16 +132,16 @@ class FunctionsRequest(WrappedRequest):
 
     single_call = True
 
-    def __init__(self, inner: WireRequest, original: WireRequest | None) -> None:
-        """`inner`: the request rewritten to `tools`. `original`: the request as the client sent it, which goes to a
-        provider of Chat Completions unless the gateway adds tools; None for providers of other APIs.
+    def __init__(self, inner: WireRequest, client_request: WireRequest | None) -> None:
+        """`inner`: the request rewritten to `tools`. `client_request`: the request as the client sent it, which goes to
+        a provider of Chat Completions unless the gateway adds tools; None for providers of other APIs.
         """
         super().__init__(inner)
-        self._original = original
+        self._client_request = client_request
 
     def body(self, model_round: ModelRound) -> bytes:
-        unchanged = not model_round.injected_tools and self.inner.messages is self.inner.client_messages
-        request = self._original if unchanged and self._original is not None else self.inner
+        is_unchanged = not model_round.injected_tools and self.inner.messages is self.inner.client_messages
+        request = self._client_request if is_unchanged and self._client_request is not None else self.inner
         return request.body(model_round)
 
 

@@ -26,9 +26,9 @@ from fairlead_formats.neutral.conversation import (
 from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
 from fairlead_formats.wire.protocol import TranslationLosses
 
-THOUGHTS: Final = ("reasoning_content", "reasoning")
+REASONING_MEMBERS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers send reasoning. All are read; the first is written."""
-_READ: Final[Mapping[str, StopReason]] = {
+_NEUTRAL_STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "end",
     "tool_calls": "calls",
     "function_call": "calls",
@@ -40,7 +40,7 @@ _READ: Final[Mapping[str, StopReason]] = {
     "abort": "pause",
     "error": "pause",
 }
-_WRITTEN: Final[Mapping[StopReason, str]] = {
+_STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "end": "stop",
     "sequence": "stop",
     "calls": "tool_calls",
@@ -53,15 +53,15 @@ _WRITTEN: Final[Mapping[StopReason, str]] = {
 }
 
 
-def read_stop(reason: object, *, refused: bool) -> StopReason:
-    """The neutral stop reason for a choice's `finish_reason`. `refused`: whether its message has a refusal."""
-    stop = _READ.get(text_of(reason), "end")
-    return "refusal" if refused and stop == "end" else stop
+def read_stop(reason: object, *, has_refusal: bool) -> StopReason:
+    """The neutral stop reason for a choice's `finish_reason`. `has_refusal`: whether its message has a refusal."""
+    stop = _NEUTRAL_STOP_REASONS.get(text_of(reason), "end")
+    return "refusal" if has_refusal and stop == "end" else stop
 
 
-def write_stop(stop: StopReason, *, refused: bool) -> str:
-    """The `finish_reason` of a choice. `refused`: whether its message has a refusal."""
-    return "content_filter" if stop == "refusal" and not refused else _WRITTEN[stop]
+def write_stop(stop: StopReason, *, has_refusal: bool) -> str:
+    """The `finish_reason` of a choice. `has_refusal`: whether its message has a refusal."""
+    return "content_filter" if stop == "refusal" and not has_refusal else _STOP_REASONS[stop]
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
@@ -69,8 +69,8 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     choice: object = next(iter(items(body.get("choices"))), None)
     message = member(choice, "message")
     parts = tuple(_parts(message, losses, truncated=is_truncated(choice)))
-    refused = any(isinstance(part, RefusalPart) for part in parts)
-    stop = read_stop(member(choice, "finish_reason"), refused=refused)
+    has_refusal = any(isinstance(part, RefusalPart) for part in parts)
+    stop = read_stop(member(choice, "finish_reason"), has_refusal=has_refusal)
     if member(choice, "logprobs") is not None:
         losses.add("logprobs")
     return TranslatedAnswer(
@@ -79,7 +79,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def _parts(message: object, losses: TranslationLosses, *, truncated: bool) -> Iterator[AnswerPart]:
-    reasoning = member(message, *THOUGHTS)
+    reasoning = member(message, *REASONING_MEMBERS)
     if isinstance(reasoning, str) and reasoning:
         yield ThinkingPart(reasoning)
     content = member(message, "content")
@@ -136,8 +136,8 @@ def write_answer(
     if calls:
         message["tool_calls"] = [_write_call(call) for call in calls]
     if reasoning:
-        message[THOUGHTS[0]] = reasoning
-    reason = write_stop(answer.stop, refused=bool(refusal))
+        message[REASONING_MEMBERS[0]] = reasoning
+    reason = write_stop(answer.stop, has_refusal=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     body = {
         "id": chat_id(answer.id),

@@ -21,7 +21,7 @@ from fairlead_formats.neutral.answers import (
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
 from fairlead_formats.providers.openai_chat.translation.answer import (
-    THOUGHTS,
+    REASONING_MEMBERS,
     chat_id,
     read_stop,
     write_stop,
@@ -37,7 +37,7 @@ class ChatEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._started = self._refused = False
+        self._started = self._has_refusal = False
         self._call_index: int | None = None
         self.stop: StopReason | None = None
         self.sequence: str | None = None
@@ -50,13 +50,13 @@ class ChatEventReader:
         if choice is None:
             return
         delta = member(choice, "delta")
-        reasoning = member(delta, *THOUGHTS)
+        reasoning = member(delta, *REASONING_MEMBERS)
         for kind, text in (("thinking", reasoning), ("text", member(delta, "content"))):
             if isinstance(text, str) and text:
                 yield TextDelta(text, kind)  # type: ignore[arg-type] # two of its literals
         refusal = member(delta, "refusal")
         if isinstance(refusal, str) and refusal:
-            self._refused = True
+            self._has_refusal = True
             yield TextDelta(refusal, "refusal")
         if member(choice, "logprobs") is not None:
             self._losses.add("logprobs")
@@ -66,7 +66,7 @@ class ChatEventReader:
         if reason:
             if self._call_index is not None:
                 yield CallEnd()
-            self.stop = read_stop(reason, refused=self._refused)
+            self.stop = read_stop(reason, has_refusal=self._has_refusal)
 
     def _read_call(self, call: object) -> Iterator[StreamEvent]:
         index, function = member(call, "index"), member(call, "function", "custom")
@@ -99,7 +99,7 @@ class ChatEventWriter:
         """Member of the open call that holds its name and input: `function`, or `custom` for a custom tool."""
         self._input = "arguments"
         """Member within `_kind` that holds the input: `arguments`, or `input` for a custom tool."""
-        self._wrote_text = self._needs_separator = self._refused = self._lacks_arguments = False
+        self._wrote_text = self._needs_separator = self._has_refusal = self._lacks_arguments = False
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -112,8 +112,8 @@ class ChatEventWriter:
                 self._call_count += 1
                 self._lacks_arguments = not event.custom
                 self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
-                called = {"name": event.name, self._input: ""}
-                return self._write_call({"id": event.id, "type": self._kind, self._kind: called})
+                call_members = {"name": event.name, self._input: ""}
+                return self._write_call({"id": event.id, "type": self._kind, self._kind: call_members})
             case CallDelta():
                 self._lacks_arguments = False
                 return self._write_call({self._kind: {self._input: event.text}})
@@ -124,8 +124,8 @@ class ChatEventWriter:
         return b""
 
     def _member(self, kind: str) -> str:
-        self._refused = self._refused or kind == "refusal"
-        return {"text": "content", "refusal": "refusal"}.get(kind, THOUGHTS[0])
+        self._has_refusal = self._has_refusal or kind == "refusal"
+        return {"text": "content", "refusal": "refusal"}.get(kind, REASONING_MEMBERS[0])
 
     def _text(self, event: TextDelta) -> str:
         if event.kind != "text":
@@ -145,7 +145,7 @@ class ChatEventWriter:
     def finish(
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
-        out = self._chunk({}, write_stop(stop, refused=self._refused), extra_members)
+        out = self._chunk({}, write_stop(stop, has_refusal=self._has_refusal), extra_members)
         usage_members = write_usage(usage) if self._include_usage else None
         if usage_members is not None:
             out += sse(_encode({**self._head, "choices": [], "usage": usage_members}))

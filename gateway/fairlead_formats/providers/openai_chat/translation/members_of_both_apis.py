@@ -14,9 +14,9 @@ from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import OutputSchema, SamplingSettings, ToolChoice
 from fairlead_formats.neutral.tools import TranslatedTools
 
-SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
+SHARED_SETTINGS: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
 """Settings with the same meaning in both APIs."""
-_PLAIN: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
+_MODELS_WITHOUT_REASONING: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
 
 
 def read_choice(value: object) -> ToolChoice | None:
@@ -27,7 +27,7 @@ def read_choice(value: object) -> ToolChoice | None:
     kind, name = member(choice, "type"), member(choice, "name")
     if kind == "allowed_tools":
         tool_names = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
-        names = tuple(each for each in tool_names if isinstance(each, str))
+        names = tuple(tool_name for tool_name in tool_names if isinstance(tool_name, str))
         return ToolChoice("required" if member(choice, "mode") == "required" else "auto", names)
     return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
 
@@ -79,19 +79,19 @@ def write_tools(
     return body
 
 
-def is_plain_model(model: str) -> bool:
+def refuses_reasoning(model: str) -> bool:
     """Whether a model is an OpenAI model that does not reason and therefore refuses reasoning settings."""
-    return _PLAIN.search(model) is not None
+    return _MODELS_WITHOUT_REASONING.search(model) is not None
 
 
 def flatten(value: object) -> object:
     """The flat form (Responses) of a nested object."""
     kind = text_of(member(value, "type"))
-    inner = member(value, kind) if kind else None
-    return {**inner, "type": kind} if isinstance(inner, dict) else value
+    nested_members = member(value, kind) if kind else None
+    return {**nested_members, "type": kind} if isinstance(nested_members, dict) else value
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """The nested form (Chat Completions) of a flat object."""
-    inner = {name: value for name, value in flat.items() if name != "type"}
-    return {"type": flat["type"], flat["type"]: inner} if inner else dict(flat)
+    nested_members = {name: value for name, value in flat.items() if name != "type"}
+    return {"type": flat["type"], flat["type"]: nested_members} if nested_members else dict(flat)

@@ -30,19 +30,19 @@ from fairlead_formats.providers.openai_chat.tools import ChatMessages
 from fairlead_formats.wire.protocol import TranslationLosses
 
 FORMAT: Final = ChatMessages()
-_AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_AUDIO_FORMATS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """Read a list of messages as turns."""
-    return match_results(merge_runs((_turn(message, losses) for message in messages), _both_results))
+    return match_results(merge_runs((_turn(message, losses) for message in messages), _are_result_turns))
 
 
 def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
     role = text_of(member(message, "role"))
     if role == "assistant":
-        return MessageTurn("assistant", tuple(_assistant(message, losses)))
+        return MessageTurn("assistant", tuple(_assistant_parts(message, losses)))
     if role in ("tool", "function"):
         report_extras(message, losses, "role", "content", "tool_call_id", "name")
         return MessageTurn("user", read_results(message, FORMAT))
@@ -52,7 +52,7 @@ def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
     return MessageTurn("system" if is_system else "user", tuple(_content(member(message, "content"), losses)))
 
 
-def _both_results(first: MessageTurn, second: MessageTurn) -> bool:
+def _are_result_turns(first: MessageTurn, second: MessageTurn) -> bool:
     return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (first, second))
 
 
@@ -80,7 +80,7 @@ def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | No
         return media_of_url(member(image, "url") if isinstance(image, dict) else image, "image", losses)
     if kind == "input_audio":
         audio = member(part, "input_audio")
-        mime = _AUDIO.get(text_of(member(audio, "format")), "audio/wav")
+        mime = _AUDIO_TYPES.get(text_of(member(audio, "format")), "audio/wav")
         return media_of_data(text_of(member(audio, "data")), mime)
     if kind == "file":
         file = member(part, "file")
@@ -89,7 +89,7 @@ def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | No
     return None
 
 
-def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
+def _assistant_parts(message: object, losses: TranslationLosses) -> Iterable[Part]:
     yield from _content(member(message, "content"), losses)
     refusal = member(message, "refusal")
     if isinstance(refusal, str) and refusal:
@@ -136,13 +136,13 @@ def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     refusals = [part.text for part in parts if isinstance(part, RefusalPart) and part.text]
     calls = [part.call for part in parts if isinstance(part, CallPart)]
     text = "\n\n".join(texts)
-    written = FORMAT.write_calls(calls, None, text)
+    messages = FORMAT.write_calls(calls, None, text)
     if refusals:
-        message: dict[str, Any] = written[0] if written else {"role": "assistant"}
+        message: dict[str, Any] = messages[0] if messages else {"role": "assistant"}
         content = [{"type": "text", "text": text}] if text else []
-        message["content"] = [*content, *({"type": "refusal", "refusal": each} for each in refusals)]
+        message["content"] = [*content, *({"type": "refusal", "refusal": refusal} for refusal in refusals)]
         return [message]
-    return written
+    return messages
 
 
 def _write_user(
@@ -163,8 +163,8 @@ def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         if part.what == "image":
             return {"type": "image_url", "image_url": {"url": data_url(part)}}
-        if part.what == "audio" and part.mime in _SOUNDS:
-            return {"type": "input_audio", "input_audio": {"data": part.data, "format": _SOUNDS[part.mime]}}
+        if part.what == "audio" and part.mime in _AUDIO_FORMATS:
+            return {"type": "input_audio", "input_audio": {"data": part.data, "format": _AUDIO_FORMATS[part.mime]}}
         if part.what == "document" and part.data and is_pdf(part):
             file = {"filename": part.name or "file.pdf", "file_data": data_url(part)}
             return {"type": "file", "file": file}

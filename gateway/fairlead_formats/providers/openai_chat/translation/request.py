@@ -19,19 +19,19 @@ from fairlead_formats.neutral.conversation import (
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
-    SHARED,
-    is_plain_model,
+    SHARED_SETTINGS,
     nest,
     read_choice,
     read_output,
+    refuses_reasoning,
     write_output,
     write_tools,
 )
 from fairlead_formats.providers.openai_chat.translation.messages import read_messages, write_messages
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
-_MAX: Final = "max_tokens"
+_OPENAI_MODELS: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
+_MAX_TOKENS: Final = "max_tokens"
 
 
 def read_request(
@@ -64,9 +64,9 @@ def read_request(
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
-    openai_only = members.take_members(*SHARED, "verbosity")
+    openai_only = members.take_members(*SHARED_SETTINGS, "verbosity")
     return SamplingSettings(
-        max_tokens=members.positive_integer("max_completion_tokens", _MAX),
+        max_tokens=members.positive_integer("max_completion_tokens", _MAX_TOKENS),
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
         seed=members.positive_integer("seed"),
@@ -96,7 +96,7 @@ def write_request(
     body |= write_tools(tools, choice, settings, nests=True)
     output = write_output(settings.output)
     members = {
-        _MAX: settings.max_tokens,
+        _MAX_TOKENS: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "seed": settings.seed,
@@ -118,8 +118,8 @@ def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: Tra
     """Write the token limit under the name that the model accepts: OpenAI's newer models refuse `max_tokens`, while
     older compatible servers accept only `max_tokens`. Remove reasoning settings for models that refuse them.
     """
-    if _MAX in members and _OPENAI.search(model):
-        members["max_completion_tokens"] = members.pop(_MAX)
-    if "reasoning_effort" in members and is_plain_model(model):
+    if _MAX_TOKENS in members and _OPENAI_MODELS.search(model):
+        members["max_completion_tokens"] = members.pop(_MAX_TOKENS)
+    if "reasoning_effort" in members and refuses_reasoning(model):
         losses.add("reasoning")
         del members["reasoning_effort"]

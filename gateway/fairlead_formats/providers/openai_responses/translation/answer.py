@@ -34,25 +34,25 @@ from fairlead_formats.providers.openai_responses.items import (
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
 from fairlead_formats.wire.protocol import TranslationLosses
 
-_INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
-_REASONS: Final[Mapping[StopReason, str]] = {
+_STOP_BY_REASON: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
+_REASON_BY_STOP: Final[Mapping[StopReason, str]] = {
     "length": "max_output_tokens",
     "context": "max_output_tokens",
     "filter": "content_filter",
 }
 
 
-def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
-    """The neutral stop reason of a response, from its status. `calls`, `refused`: whether it has calls or a refusal."""
+def read_stop(response: object, *, has_calls: bool, has_refusal: bool) -> StopReason:
+    """The neutral stop reason of a response, from its status and content."""
     if member(response, "status") == "incomplete":
         reason = text_of(member(member(response, "incomplete_details"), "reason"))
-        return _INCOMPLETE.get(reason, "pause")
-    return stop_with_calls("refusal" if refused else "end", calls)
+        return _STOP_BY_REASON.get(reason, "pause")
+    return stop_with_calls("refusal" if has_refusal else "end", has_calls)
 
 
-def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
+def write_state(stop: StopReason, *, has_refusal: bool) -> dict[str, Any]:
     """Status and details of a response. A refusal without text is reported as `content_filter`."""
-    reason = "content_filter" if stop == "refusal" and not refused else _REASONS.get(stop)
+    reason = "content_filter" if stop == "refusal" and not has_refusal else _REASON_BY_STOP.get(stop)
     if reason is None:
         return {"status": "completed", "incomplete_details": None}
     return {"status": "incomplete", "incomplete_details": {"reason": reason}}
@@ -61,15 +61,15 @@ def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
     """Read a whole answer."""
     parts = tuple(_parts(items(body.get("output")), losses, truncated=is_truncated(body)))
-    calls = any(isinstance(part, CallPart) for part in parts)
-    refused = any(isinstance(part, RefusalPart) for part in parts)
+    has_calls = any(isinstance(part, CallPart) for part in parts)
+    has_refusal = any(isinstance(part, RefusalPart) for part in parts)
     created = body.get("created_at")
     return TranslatedAnswer(
         text_of(body.get("id")),
         text_of(body.get("model")),
         int(created) if isinstance(created, (int, float)) else 0,
         parts,
-        read_stop(body, calls=calls, refused=refused),
+        read_stop(body, has_calls=has_calls, has_refusal=has_refusal),
     )
 
 
@@ -172,8 +172,8 @@ def write_answer(
     """Write the body of a whole answer."""
     head = response_head(answer.model, answer.created, request)
     output = _output(answer, head["id"])
-    refused = any(isinstance(part, RefusalPart) for part in answer.parts)
-    return {**head, **write_state(answer.stop, refused=refused), "output": output, "usage": write_usage(usage)}
+    has_refusal = any(isinstance(part, RefusalPart) for part in answer.parts)
+    return {**head, **write_state(answer.stop, has_refusal=has_refusal), "output": output, "usage": write_usage(usage)}
 
 
 def _write_call(call: ModelCall, response: str, index: int, *, truncated: bool) -> dict[str, Any]:
@@ -192,13 +192,13 @@ def _output(answer: TranslatedAnswer, response: str) -> list[dict[str, Any]]:
     for part in answer.parts:
         index = len(output)
         if isinstance(part, CallPart):
-            truncated = answer.ends_in_call and part is answer.parts[-1]
-            output.append(_write_call(part.call, response, index, truncated=truncated))
+            is_cut_off = answer.ends_in_call and part is answer.parts[-1]
+            output.append(_write_call(part.call, response, index, truncated=is_cut_off))
         elif isinstance(part, ThinkingPart):
             output.append(reasoning_item(item_id("rs", response, index), part.text))
         elif isinstance(part, (TextPart, RefusalPart)):
-            refused = {"type": "refusal", "refusal": part.text}
-            content = text_content(part.text) if isinstance(part, TextPart) else refused
+            refusal = {"type": "refusal", "refusal": part.text}
+            content = text_content(part.text) if isinstance(part, TextPart) else refusal
             if in_message:
                 output[-1]["content"].append(content)
             else:

@@ -49,14 +49,14 @@ class ResponsesEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._has_calls = self._refused = self._has_message = self._has_arguments = False
+        self._has_calls = self._has_refusal = self._has_message = self._has_arguments = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
     def events(self, event: Mapping[str, Any]) -> Iterator[StreamEvent]:
         kind = text_of(event.get("type"))
         if kind in _DELTAS:
-            self._refused = self._refused or _DELTAS[kind] == "refusal"
+            self._has_refusal = self._has_refusal or _DELTAS[kind] == "refusal"
             yield TextDelta(text_of(event.get("delta")), _DELTAS[kind])
         elif kind == "response.created":
             response = event.get("response")
@@ -71,7 +71,7 @@ class ResponsesEventReader:
         elif kind == "response.output_text.annotation.added":
             self._losses.add("citations")
         elif kind in ("response.completed", "response.incomplete"):
-            self.stop = read_stop(event.get("response"), calls=self._has_calls, refused=self._refused)
+            self.stop = read_stop(event.get("response"), has_calls=self._has_calls, has_refusal=self._has_refusal)
         elif kind == "response.failed":
             error = member(event.get("response"), "error")
             raise BadStream("the provider's model failed to answer", _encode(error) if error else None)
@@ -112,7 +112,7 @@ class ResponsesEventWriter:
         self._head: dict[str, Any] = {}
         self._sequence = 0
         self._output: list[dict[str, Any]] = []
-        self._open = ""
+        self._open_kind = ""
         """Kind of the open item, or empty; `text` and `refusal` are a message item with an open part of this kind."""
         self._item_id = ""
         self._content: list[dict[str, Any]] = []
@@ -140,7 +140,7 @@ class ResponsesEventWriter:
 
     def _write_reasoning(self, text: str) -> bytes:
         out = b""
-        if self._open != "thinking":
+        if self._open_kind != "thinking":
             out = self._close() + self._add("thinking", reasoning_item(self._new_id("rs"), ""))
             part = {"type": "summary_text", "text": ""}
             out += self._event("response.reasoning_summary_part.added", summary_index=0, part=part)
@@ -149,22 +149,22 @@ class ResponsesEventWriter:
 
     def _write_text(self, event: TextDelta) -> bytes:
         out = b""
-        if self._open != event.kind:
-            if self._open in ("text", "refusal"):
+        if self._open_kind != event.kind:
+            if self._open_kind in ("text", "refusal"):
                 out = self._close_part()
             else:
                 out = self._close() + self._add(event.kind, message_item(self._new_id("msg"), (), "in_progress"))
-            self._open = event.kind
+            self._open_kind = event.kind
             out += self._part("response.content_part.added", self._content_part(""))
         self._text.append(event.text)
         logprobs: dict[str, Any] = {"logprobs": []} if event.kind == "text" else {}
         return out + self._part_event(f"{self._content_event()}.delta", delta=event.text, **logprobs)
 
     def _content_event(self) -> str:
-        return "response.output_text" if self._open == "text" else "response.refusal"
+        return "response.output_text" if self._open_kind == "text" else "response.refusal"
 
     def _content_part(self, text: str) -> dict[str, Any]:
-        return text_content(text) if self._open == "text" else {"type": "refusal", "refusal": text}
+        return text_content(text) if self._open_kind == "text" else {"type": "refusal", "refusal": text}
 
     def _begin_call(self, call: CallBegin) -> bytes:
         self._call = call
@@ -191,14 +191,14 @@ class ResponsesEventWriter:
         return self._item_id
 
     def _add(self, kind: str, item: dict[str, Any]) -> bytes:
-        self._open = kind
+        self._open_kind = kind
         return self._write("response.output_item.added", {"output_index": len(self._output), "item": item})
 
     def _close_part(self) -> bytes:
         text, self._text = "".join(self._text), []
-        whole = {"text": text, "logprobs": []} if self._open == "text" else {"refusal": text}
+        done_members = {"text": text, "logprobs": []} if self._open_kind == "text" else {"refusal": text}
         part = self._content_part(text)
-        out = self._part_event(f"{self._content_event()}.done", **whole) + self._part(
+        out = self._part_event(f"{self._content_event()}.done", **done_members) + self._part(
             "response.content_part.done", part
         )
         self._content.append(part)
@@ -206,7 +206,7 @@ class ResponsesEventWriter:
 
     def _close(self, *, truncated: bool = False) -> bytes:
         """End the open item, if any. `truncated`: whether the item is a call that may lack its end."""
-        kind, out = self._open, b""
+        kind, out = self._open_kind, b""
         if not kind:
             return out
         if kind in ("text", "refusal"):
@@ -221,11 +221,11 @@ class ResponsesEventWriter:
         else:
             arguments = "".join(self._text) or ("" if self._call.custom or truncated else "{}")
             item = self._call_item(arguments, "incomplete" if truncated else "completed", self._item_id)
-            whole = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
-            out = self._event(f"{self._input_event_prefix}.done", **whole)
+            done_members = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
+            out = self._event(f"{self._input_event_prefix}.done", **done_members)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
-        self._open = ""
+        self._open_kind = ""
         self._text = []
         self._content = []
         return out
@@ -252,7 +252,7 @@ class ResponsesEventWriter:
     ) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
-        state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
+        state = write_state(stop, has_refusal=any(part["type"] == "refusal" for part in contents))
         return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **extra_members)
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:

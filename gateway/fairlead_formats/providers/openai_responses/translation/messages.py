@@ -111,16 +111,16 @@ def _read_model_item(item: object, losses: TranslationLosses) -> Iterable[Part]:
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """Write turns as items."""
     calls = calls_by_id(turns)
-    items_written: list[dict[str, Any]] = []
+    provider_items: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "assistant":
-            items_written += _write_assistant(turn.parts)
+            provider_items += _write_assistant(turn.parts)
         else:
-            items_written += _write_user(turn, calls, losses)
-    for item in items_written:
+            provider_items += _write_user(turn, calls, losses)
+    for item in provider_items:
         if len(item.get("call_id", "")) > _MAX_CALL_ID:
             item["call_id"] = substitute_id(item["call_id"])
-    return WrittenTurns((), items_written)
+    return WrittenTurns((), provider_items)
 
 
 def _write_assistant(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:

@@ -20,10 +20,10 @@ from fairlead_formats.neutral.conversation import (
 from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
-    SHARED,
-    is_plain_model,
+    SHARED_SETTINGS,
     read_choice,
     read_output,
+    refuses_reasoning,
     write_output,
     write_tools,
 )
@@ -31,9 +31,9 @@ from fairlead_formats.providers.openai_responses.mcp_tools import SCHEME
 from fairlead_formats.providers.openai_responses.translation.messages import read_messages, write_messages
 from fairlead_formats.wire.protocol import TranslationLosses
 
-LEAST_TOKENS: Final = 16
+MIN_OUTPUT_TOKENS: Final = 16
 """Minimum `max_output_tokens` that the API accepts."""
-ECHOED: Final = (
+REPEATED_MEMBERS: Final = (
     "tools",
     "tool_choice",
     "parallel_tool_calls",
@@ -49,7 +49,7 @@ ECHOED: Final = (
     "store",
 )
 """Request members that the response repeats."""
-_NOT_HELD: Final = "only a provider of OpenAI Responses stores it; send the whole conversation in `input`"
+_WHY_NOT_STORED: Final = "only a provider of OpenAI Responses stores it; send the whole conversation in `input`"
 
 
 def read_request(
@@ -59,7 +59,7 @@ def read_request(
     members = RequestMembers(body, losses)
     model = members.model()
     for name in ("previous_response_id", "conversation", "prompt"):
-        members.refuse(name, _NOT_HELD)
+        members.refuse(name, _WHY_NOT_STORED)
     members.refuse("background", "only a provider of OpenAI Responses answers in the background; leave it out")
     members.leave_out("fairlead", "store", "stream_options", "include", "truncation")
     if isinstance(body.get("input"), str) and body["input"]:
@@ -81,7 +81,7 @@ def read_request(
         tools=tools,
         choice=choice,
         settings=settings,
-        echo={name: body[name] for name in ECHOED if body.get(name) is not None},
+        echo={name: body[name] for name in REPEATED_MEMBERS if body.get(name) is not None},
     )
 
 
@@ -92,7 +92,7 @@ def _names_gateway_server(tool: object) -> bool:
 
 def _settings(members: RequestMembers) -> SamplingSettings:
     reasoning, text = members.first("reasoning"), members.first("text")
-    openai_only = members.take_members(*SHARED)
+    openai_only = members.take_members(*SHARED_SETTINGS)
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
     return SamplingSettings(
@@ -139,7 +139,7 @@ def write_request(
     }
     body |= {name: value for name, value in members.items() if value is not None}
     if settings.max_tokens is not None:
-        body["max_output_tokens"] = max(settings.max_tokens, LEAST_TOKENS)
+        body["max_output_tokens"] = max(settings.max_tokens, MIN_OUTPUT_TOKENS)
     for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "stop"):
         if getattr(settings, name):
             losses.add(name)
@@ -154,6 +154,6 @@ def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Remove reasoning settings for models that refuse them."""
-    if is_plain_model(model) and "reasoning" in members:
+    if refuses_reasoning(model) and "reasoning" in members:
         losses.add("reasoning")
         del members["reasoning"]
