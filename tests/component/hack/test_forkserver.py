@@ -150,3 +150,22 @@ def test_a_program_whose_environment_an_interpreter_reads_at_its_start_becomes_a
     environment = {**os.environ, "PYTHONUTF8": "1"}
     with subprocess.Popen([*forkserver.FORKED, str(script)], stdout=subprocess.PIPE, text=True, env=environment) as ran:
         assert ran.communicate()[0].split() == ["1", str(ran.pid)]
+
+
+_BUILT = """
+import gc, fairlead_cli.tree
+from fairlead_api.v1alpha1.mcpserver import McpServer
+gc.unfreeze()
+frozen = [gc.get_freeze_count() > 100_000]
+gc.unfreeze()
+frozen += [gc.get_freeze_count() > 100_000]
+print(fairlead_cli.tree.tree() is fairlead_cli.tree.tree(), McpServer.__pydantic_complete__, *frozen)
+"""
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_forked_program_builds_nothing_again_and_first_collects_what_is_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "built.py"
+    script.write_text(_BUILT)
+    printed = subprocess.run([*forkserver.FORKED, str(script)], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["True", "True", "True", "False"]
