@@ -5,8 +5,8 @@ The plugin writes one line of JSON per event to a file per process, in the folde
 
     python -m run_record slowest FOLDER [ROWS]
     python -m run_record outcome FOLDER
-    python -m run_record seconds FOLDER [KEPT]   processor seconds by test file, as JSON; from KEPT where it did not run
-    python -m run_record shards FOLDER           the same for the tests of pull requests alone, in whole seconds
+    python -m run_record seconds FOLDER [EARLIER]    processor seconds by test file, as JSON, after those of EARLIER
+    python -m run_record shards FOLDER               the same for the tests of pull requests alone, in whole seconds
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ READS: Final[Mapping[str, tuple[str, ...]]] = {
         "hack/images",
         "hack/kubernetes",
         "hack/metadata.py",
+        "hack/progress.py",
+        "hack/with_progress.sh",
         "operator/listener",
         "requirements",
     ),

@@ -14,8 +14,9 @@ import pytest
 
 import forkserver
 from commands import fairlead
+from gatewayprocess import interpreted, started
 from ports import free_port
-from upprocess import all_dead
+from upprocess import all_dead, command_of
 
 TOOLS = '[{"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}]'
 
@@ -169,3 +170,11 @@ def test_a_forked_program_builds_nothing_again_and_first_collects_what_is_its_ow
     script.write_text(_BUILT)
     printed = subprocess.run([*forkserver.FORKED, str(script)], capture_output=True, text=True, check=True).stdout
     assert printed.split() == ["True", "True", "True", "False"]
+
+
+@pytest.mark.usefixtures("forking")
+async def test_a_gateway_is_forked_unless_a_test_asks_for_an_interpreter(tmp_path: Path) -> None:
+    for start, is_forked in ((started, True), (interpreted, False)):
+        async with start(FAIRLEAD_DOCUMENTS=str(tmp_path)) as gateway:
+            await gateway.line("MCP on http://")
+            assert ("forkserver.py" in command_of(gateway.process.pid)) == is_forked

@@ -123,10 +123,10 @@ def test_a_recorded_test_has_the_marks_by_which_a_pull_request_leaves_it_out(tmp
     assert marked["marks"] == ["timing"]
 
 
-def test_seconds_of_files_that_did_not_run_are_kept_unless_the_file_is_gone(tmp_path: Path) -> None:
-    kept = tmp_path / "seconds.json"
-    assert seconds_before(str(kept)) == {}
-    kept.write_text(json.dumps({__file__: 3.0, str(tmp_path / "test_gone.py"): 4.0}))
-    assert seconds_before(str(kept)) == {__file__: 3.0}
-    kept.write_text("[")
-    assert seconds_before(str(kept)) == {}
+def test_seconds_of_files_that_did_not_run_are_those_of_the_run_before_unless_the_file_is_gone(tmp_path: Path) -> None:
+    earlier = tmp_path / "seconds.json"
+    assert seconds_before(str(earlier)) == {}
+    earlier.write_text(json.dumps({__file__: 3.0, str(tmp_path / "test_gone.py"): 4.0}))
+    assert seconds_before(str(earlier)) == {__file__: 3.0}
+    earlier.write_text("[")
+    assert seconds_before(str(earlier)) == {}
