@@ -19,7 +19,7 @@ from typing import Final
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules
-from gatewayprocess import Process, started
+from gatewayprocess import Process, interpreted
 from gatewayworld import Ask, ask, calling, catalog, entry, legacy, publish
 from toolservers import tool
 
@@ -111,7 +111,7 @@ async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
     publish(documents, catalog("demo", _NOWHERE, definitions), Rules(policies=(policy,)))
     keys = folder / "keys.json"
     await fairlead("keys", "create", "npc", "--file", str(keys))
-    async with started(
+    async with interpreted(
         FAIRLEAD_DOCUMENTS=str(documents),
         FAIRLEAD_ALLOWED_HOSTS="*",
         FAIRLEAD_API_KEYS=str(keys),

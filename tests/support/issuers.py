@@ -7,11 +7,13 @@ async with issuing() as issuer:
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
@@ -26,6 +28,14 @@ DISCOVERY = "/.well-known/openid-configuration"
 JWKS = "/jwks"
 HERE = "https://tools.example.com"
 """URL of the gateway, the audience of the tokens."""
+_KEYS: Final = 8
+"""Keys of a test process. Issuers take turns with them: a new key takes 45 ms of a core."""
+_issuers = itertools.count()
+
+
+@functools.cache
+def _first_key(number: int) -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
 
 
 class LocalIssuer:
@@ -36,7 +46,7 @@ class LocalIssuer:
         self.away = False
         self.keys_at = ""
         self.key_requests = 0
-        self.keys: list[Key] = [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
+        self.keys: list[Key] = [_first_key(next(_issuers) % _KEYS)]
 
     async def handle(self, request: Request, reply: Reply) -> None:
         if self.away:

@@ -5,8 +5,8 @@ The plugin writes one line of JSON per event to a file per process, in the folde
 
     python -m run_record slowest FOLDER [ROWS]
     python -m run_record outcome FOLDER
-    python -m run_record seconds FOLDER      processor seconds of each test file, as JSON
-    python -m run_record shards FOLDER       the same for the tests of pull requests alone, in whole seconds
+    python -m run_record seconds FOLDER [EARLIER]    processor seconds by test file, as JSON, after those of EARLIER
+    python -m run_record shards FOLDER               the same for the tests of pull requests alone, in whole seconds
 """
 
 from __future__ import annotations
@@ -214,6 +214,15 @@ def seconds_of_files(events: list[Event], *, pull_request: bool = False) -> dict
     return {file: round(spent_s, 2) for file, spent_s in sorted(seconds.items())}
 
 
+def seconds_before(file: str = "") -> dict[str, float]:
+    """Seconds of an earlier run by test file, of those that are still there; none without a readable file."""
+    try:
+        seconds: dict[str, float] = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {test: spent_s for test, spent_s in seconds.items() if Path(test).exists()}
+
+
 def seconds_of_shards(events: list[Event]) -> dict[str, int]:
     """Processor seconds by file for pull requests, without files below a second."""
     rounded = {file: round(spent_s) for file, spent_s in seconds_of_files(events, pull_request=True).items()}
@@ -226,7 +235,7 @@ if __name__ == "__main__":
     tell = {
         "slowest": lambda: slowest(recorded, int(more[0]) if more else 20),
         "outcome": lambda: outcome(recorded),
-        "seconds": lambda: json.dumps(seconds_of_files(recorded), indent=0),
+        "seconds": lambda: json.dumps(seconds_before(*more) | seconds_of_files(recorded), indent=0),
         "shards": lambda: json.dumps(seconds_of_shards(recorded), indent=0),
     }
     sys.stdout.write(f"{tell[verb]()}\n")

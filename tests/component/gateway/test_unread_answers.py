@@ -18,7 +18,7 @@ import pytest
 
 from certificates import Authority
 from fairlead_app.gateway import Gateway
-from gatewayprocess import started
+from gatewayprocess import interpreted
 from gatewayworld import Answer, Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scrape
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, Calls, post, problem
@@ -288,7 +288,7 @@ async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tm
     memory than all answers have bytes."""
     async with server() as upstream:
         publish(tmp_path, catalog("demo", upstream.url, ["large", "small"]))
-        async with started(FAIRLEAD_DOCUMENTS=str(tmp_path), FAIRLEAD_ANSWER_BYTES=str(BUDGET)) as gateway:
+        async with interpreted(FAIRLEAD_DOCUMENTS=str(tmp_path), FAIRLEAD_ANSWER_BYTES=str(BUDGET)) as gateway:
             gateway.port = int((await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
             assert (await ask(gateway, calling("demo__small"))).status == 200
             before = resident(gateway.process.pid)

@@ -14,8 +14,9 @@ import pytest
 
 import forkserver
 from commands import fairlead
+from gatewayprocess import interpreted, started
 from ports import free_port
-from upprocess import all_dead
+from upprocess import all_dead, command_of
 
 TOOLS = '[{"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}]'
 
@@ -150,3 +151,30 @@ def test_a_program_whose_environment_an_interpreter_reads_at_its_start_becomes_a
     environment = {**os.environ, "PYTHONUTF8": "1"}
     with subprocess.Popen([*forkserver.FORKED, str(script)], stdout=subprocess.PIPE, text=True, env=environment) as ran:
         assert ran.communicate()[0].split() == ["1", str(ran.pid)]
+
+
+_BUILT = """
+import gc, fairlead_cli.tree
+from fairlead_api.v1alpha1.mcpserver import McpServer
+gc.unfreeze()
+frozen = [gc.get_freeze_count() > 100_000]
+gc.unfreeze()
+frozen += [gc.get_freeze_count() > 100_000]
+print(fairlead_cli.tree.tree() is fairlead_cli.tree.tree(), McpServer.__pydantic_complete__, *frozen)
+"""
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_forked_program_builds_nothing_again_and_first_collects_what_is_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "built.py"
+    script.write_text(_BUILT)
+    printed = subprocess.run([*forkserver.FORKED, str(script)], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["True", "True", "True", "False"]
+
+
+@pytest.mark.usefixtures("forking")
+async def test_a_gateway_is_forked_unless_a_test_asks_for_an_interpreter(tmp_path: Path) -> None:
+    for start, is_forked in ((started, True), (interpreted, False)):
+        async with start(FAIRLEAD_DOCUMENTS=str(tmp_path)) as gateway:
+            await gateway.line("MCP on http://")
+            assert ("forkserver.py" in command_of(gateway.process.pid)) == is_forked

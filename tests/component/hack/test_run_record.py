@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-from run_record import RECORD, Event, outcome, read, seconds_of_shards, slowest
+from run_record import RECORD, Event, outcome, read, seconds_before, seconds_of_shards, slowest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -120,3 +121,12 @@ def test_a_recorded_test_has_the_marks_by_which_a_pull_request_leaves_it_out(tmp
         event for event in record_run(tmp_path, "-W", "ignore") if event.get("test", "").endswith("test_bound")
     ]
     assert marked["marks"] == ["timing"]
+
+
+def test_seconds_of_files_that_did_not_run_are_those_of_the_run_before_unless_the_file_is_gone(tmp_path: Path) -> None:
+    earlier = tmp_path / "seconds.json"
+    assert seconds_before(str(earlier)) == {}
+    earlier.write_text(json.dumps({__file__: 3.0, str(tmp_path / "test_gone.py"): 4.0}))
+    assert seconds_before(str(earlier)) == {__file__: 3.0}
+    earlier.write_text("[")
+    assert seconds_before(str(earlier)) == {}

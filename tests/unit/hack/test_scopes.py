@@ -31,7 +31,8 @@ def repository(tmp_path: Path) -> Path:
             case $* in
               *-c*lastfailed) echo tests/unit/test_sizes.py::test_by_chance ;;
               *--last-failed*) ;;
-              *'-m pytest'*'not timing'*) [ ! -e {tmp_path}/unsteady ] ;;
+              *'-m unchanged_tests list'*) touch "$4"; echo tests/chart/test_images.py ;;
+              *'-m pytest'*'not timing'*) [ ! -e {tmp_path}/failing ] || exit 2; [ ! -e {tmp_path}/unsteady ] ;;
             esac""",
         "hack/compile": f"[ ! -e {tmp_path}/broken ] && echo {tmp_path}/.compiled",
         "hack/kubernetes/assets": '[ "$1" = --oldest ] && echo /planes/old/oldest || echo /planes/newest',
@@ -64,7 +65,8 @@ def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
     lines = (repository / "notes").read_text().splitlines()
-    return [line for line in lines if not any(word in line for word in (" -m run_record ", " -m client_environments"))]
+    others = (" -m run_record ", " -m client_environments", " -m unchanged_tests ")
+    return [line for line in lines if not any(word in line for word in others)]
 
 
 def test_a_run_of_everything_sets_the_whole_machine_up_and_one_of_some_tests_the_environment(repository: Path) -> None:
@@ -86,9 +88,24 @@ def test_scope_merge_runs_each_test_once_with_the_path_of_a_call_compiled(reposi
     assert path.startswith("compiled newest ")
     assert path.endswith(" ".join(PATH_OF_A_CALL))
     assert others.startswith("newest ")
-    assert others.endswith(" ".join(f"--ignore={folder}" for folder in PATH_OF_A_CALL))
+    left_out = [*PATH_OF_A_CALL, "tests/chart/test_images.py"]
+    assert others.endswith(" ".join(f"--ignore={path}" for path in left_out))
     assert all("-m not e2e and not nightly and not timing" in run for run in (path, others))
     assert oldest.startswith("oldest ")
+
+
+@pytest.mark.parametrize("scope", [("--scope", "nightly"), ("--scope", "pr"), ()], ids=["nightly", "pr", "everything"])
+def test_a_merge_alone_leaves_out_what_has_passed_on_this_machine(repository: Path, scope: tuple[str, ...]) -> None:
+    assert not any("test_images" in run for run in runs(repository, *scope))
+    assert "unchanged_tests" not in (repository / "notes").read_text()
+
+
+def test_a_merge_that_fails_keeps_no_states_of_files_that_passed(repository: Path) -> None:
+    runs(repository, "--scope", "merge")
+    assert "unchanged_tests keep" in (repository / "notes").read_text()
+    (repository / "failing").touch()
+    runs(repository, "--scope", "merge", code=2)
+    assert "unchanged_tests keep" not in (repository / "notes").read_text()
 
 
 def test_a_bound_of_time_is_marked_where_it_is_looked_for() -> None:
