@@ -212,7 +212,8 @@ class Pool(Owner):
         for connection in self._idle.copy():
             connection.close()
         if self._connections and grace > 0:
-            self._quiet = asyncio.Event()
+            if self._quiet is None:
+                self._quiet = asyncio.Event()
             await wait_until_set(self._quiet, grace)
         for connection in self._connections.copy():
             connection.close(
