@@ -35,6 +35,11 @@ MARKING: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / 
 DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_orders"]
 
 
+def in_state(name: str, state: str) -> Callable[[Event], bool]:
+    """Whether an event says that a server is in a state."""
+    return lambda event: (event["event"], event.get("server"), event.get("state")) == ("server", name, state)
+
+
 class Up:
     """One running process."""
 
@@ -60,12 +65,22 @@ class Up:
         except TimeoutError:
             raise AssertionError(f"nothing of the kind within {within:g} s, but {self.events[seen:]}") from None
 
+    async def events_in_any_order(self, *wanted: Callable[[Event], bool]) -> list[Event]:
+        """Wait for the next event of each kind in `wanted`. Returns the events in the order of `wanted`.
+
+        Two calls of `event` need the order of the events: the first drops those that it does not wait for.
+        """
+        events: dict[int, Event] = {}
+        while len(events) < len(wanted):
+            event = await self.event(lambda event: any(each(event) for each in wanted))
+            for number, each in enumerate(wanted):
+                if number not in events and each(event):
+                    events[number] = event
+        return [events[number] for number in range(len(wanted))]
+
     async def server(self, name: str, state: str, *, within: float = WAIT_SECONDS) -> Event:
         """Wait until a server is in a state."""
-        return await self.event(
-            lambda event: (event["event"], event.get("server"), event.get("state")) == ("server", name, state),
-            within=within,
-        )
+        return await self.event(in_state(name, state), within=within)
 
     async def ready(self, name: str, *, within: float = WAIT_SECONDS) -> Event:
         return await self.server(name, "ready", within=within)
