@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,7 +84,10 @@ class Up:
         return await self.event(in_state(name, state), within=within)
 
     async def ready(self, name: str, *, within: float = WAIT_SECONDS) -> Event:
-        return await self.server(name, "ready", within=within)
+        """Wait until a server is ready, and the gateway has its catalog."""
+        event = await self.server(name, "ready", within=within)
+        await self._until_in_gateway(name)
+        return event
 
     async def states(self, servers: int) -> dict[str, str]:
         """Wait for the states of this number of servers: `ready:`, or `failed:` and the cause."""
@@ -91,7 +95,21 @@ class Up:
         while len(states) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
             states[event["server"]] = event["state"] + ":" + event.get("cause", "")
+            if event["state"] == "ready":
+                await self._until_in_gateway(event["server"])
         return states
+
+    async def _until_in_gateway(self, name: str) -> None:
+        """Wait until the gateway has the catalog of a ready server, which it reads shortly after the operator's report.
+        No-op where the address of the metrics is unknown.
+        """
+        series = f'fairlead_server_up{{fairlead_server="{name}"}}'
+
+        async def is_in_gateway() -> bool:
+            return series in await asyncio.to_thread(_fetch, self.metrics)
+
+        if self.metrics:
+            await until_async(f"the catalog of {name} in the gateway", is_in_gateway)
 
     async def wait_for_end(self, within: float = WAIT_SECONDS) -> int:
         """Wait for the end of the process. Returns its exit code."""
@@ -162,6 +180,12 @@ async def until_listed(url: str, *servers: str) -> None:
         return {tool.name.partition("__")[0] for tool in tools} >= {*servers}
 
     await until_async(f"tools of {', '.join(servers)}", is_listed)
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
