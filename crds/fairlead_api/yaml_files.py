@@ -24,7 +24,7 @@ def read_yaml(path: Path, what: str) -> object:
 
 
 def yaml_problem(error: Exception) -> str:
-    """What is wrong with a text of YAML, and where. Unlike the error's own text, it quotes no line, which may contain a
+    """Mistake in a text of YAML, and its position. Unlike the error's own text, it quotes no line, which may contain a
     secret.
     """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)

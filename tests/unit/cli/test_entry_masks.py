@@ -145,7 +145,7 @@ def test_a_string_over_lines_that_backslashes_join_is_not_shown() -> None:
         assert "hush" not in shown(raw, entry)
 
 
-def test_what_is_no_secret_is_shown_as_it_is_written() -> None:
+def test_an_entry_without_secrets_is_shown_as_it_is_written() -> None:
     raw = json.dumps(
         {"command": "npx", "args": ["-y", "@scope/server", "--verbose"], "url": "http://127.0.0.1:8080/mcp"}
     )
