@@ -175,16 +175,20 @@ def _read(field: _Field, given: object) -> object:
         value = msgspec.convert(read, field.kind, strict=strict, dec_hook=_convert)
     except msgspec.ValidationError as error:
         raise _bad(field, _first_bad(field, read, given)) from error
-    if field.rule is not None and field.rule.check is not None:
+    if field.rule is not None:
         _check(field, value, field.rule.check)
     return value
 
 
-def _check(field: _Field, value: Any, check: Callable[[str], Any]) -> None:
+def _check(field: _Field, value: Any, check: Callable[[str], Any] | None) -> None:
     """Check each string of a setting. Raises BadSetting."""
     for text in value if field.many else (value,):
+        if not text:
+            continue
+        if text.endswith("\n"):  # Python's `$` matches before a line end at the end of a string, RE2's does not
+            raise _bad(field, text)
         try:
-            if text:
+            if check is not None:
                 check(text)
         except ValueError as error:
             raise _bad(field, text) from error

@@ -16,6 +16,8 @@ MAX_DEPTH: Final = 200
 """Maximum nesting depth of lists and objects."""
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)+", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
+_UNFINISHED: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*', re.DOTALL)
+"""Beginning of a string, up to the first character that a string cannot contain."""
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORD: Final = re.compile(r"[A-Za-z_$][\w$-]*")
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -168,13 +170,24 @@ class _JsonReader:
     def _string(self) -> str:
         match = _STRING.match(self._text, self._at)
         if match is None:
-            raise self._bad("the closing quote of this string is missing on its line")
+            raise self._bad(self._string_fault())
         try:
             value: str = json.loads(match.group())
         except ValueError as error:
             raise self._bad("a string has a \\ that is not an escape: write a backslash as \\\\") from error
         self._at = match.end()
         return value
+
+    def _string_fault(self) -> str:
+        """Why the text at the current position is not a string."""
+        beginning = _UNFINISHED.match(self._text, self._at)
+        end = beginning.end() if beginning is not None else self._at
+        control = self._text[end : end + 1]
+        if control in ("", "\r", "\n", "\\"):
+            return "the closing quote of this string is missing on its line"
+        if control == "\t":
+            return "this string contains a tab: write \\t"
+        return f"this string contains the control character U+{ord(control):04X}: write \\u{ord(control):04x}"
 
     def _number(self, match: re.Match[str]) -> Any:
         try:

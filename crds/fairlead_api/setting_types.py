@@ -82,6 +82,8 @@ def check_destination(text: str) -> None:
 
 _NETWORK: Final = f"{IPV4_ADDRESS}({IPV4_LENGTH})?|{IPV6_ADDRESS}({IPV6_LENGTH})?"
 _PORT: Final = f"(:{PORT})?"
+_BASE_URL: Final = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
+"""URL to which paths are appended: a query or fragment would end up before them."""
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
 """Duration in seconds."""
@@ -121,16 +123,16 @@ Origin = Annotated[
 HttpUrl = Annotated[
     str,
     _text(
-        "an http or https URL without credentials, such as https://tools.example.com",
-        r"https?://[^\s/?#@]+([/?#]\S*)?",
+        "an http or https URL without credentials, query and fragment, such as https://tools.example.com",
+        _BASE_URL,
         check_url,
     ),
 ]
 PublicUrl = Annotated[
     str,
     _text(
-        "an http or https URL without credentials and without /mcp, such as https://tools.example.com",
-        r"https?://[^\s/?#@]+([/?#]\S*)?",
+        "an http or https URL without credentials, query, fragment and /mcp, such as https://tools.example.com",
+        _BASE_URL,
         check_public_url,
     ),
 ]

@@ -114,20 +114,23 @@ class TaskCall:
     ) -> None:
         self._sink: ResponseSink | None = sink
         self._members = members
+        self._work = work
         self._task = asyncio.get_running_loop().create_task(self._run(work), name=name)
-        self._task.add_done_callback(lambda _: work.close())  # a task that is cancelled at once never starts `work`
+        self._task.add_done_callback(self._end)
 
     def cancel(self) -> None:
         self._sink = None
         self._task.cancel()
 
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """End a request whose task was cancelled: possibly before its first step, so that `_run` never started."""
+        self._work.close()
+        if task.cancelled() and self._sink is not None:
+            self._sink.take_error(ConnectionLost("the request was stopped with the gateway", sent=True))
+
     async def _run(self, work: Coroutine[Any, Any, Raw]) -> None:
         try:
             result = await work
-        except asyncio.CancelledError:
-            if self._sink is not None:
-                self._sink.take_error(ConnectionLost("the request was stopped with the gateway", sent=True))
-            raise
         except Exception as error:  # noqa: BLE001  # nothing awaits this task; the sink logs all but McpErrors
             if self._sink is not None:
                 self._sink.take_error(error)

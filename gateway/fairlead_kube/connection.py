@@ -11,6 +11,8 @@ from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
 
+from fairlead_api.yaml_files import yaml_problem
+
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 LOCAL_ADVICE: Final = "without a cluster, `fairlead up` runs everything on this machine"
 
@@ -41,6 +43,5 @@ async def load_configuration(
             )
     except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
         source = path or "the pod's ServiceAccount"
-        details = " ".join(str(error).split())
-        raise NoCluster(f"{source} cannot be used to connect to a cluster: {details}") from error
+        raise NoCluster(f"{source} cannot be used to connect to a cluster: {yaml_problem(error)}") from error
     return configuration

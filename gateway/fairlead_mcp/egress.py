@@ -74,6 +74,10 @@ _NODE_PORTS: Final[Mapping[int, str]] = {
 """Ports of Kubernetes components on nodes. They are denied by port because the addresses of nodes are unknown here."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
 _API_SERVER: Final = "kubernetes.default.svc"
+MAX_ADDRESSES: Final = 32
+"""Maximum number of addresses of a name that is not trusted. Each takes a reverse lookup, and a name server could name
+thousands, whose lookups would keep those of other servers waiting.
+"""
 
 _Ip = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
@@ -170,6 +174,7 @@ class Egress:
             api = {_parse_address(address) for each in others for address, _ in each}.union(self.api_server)
             names = [""] * len(resolved)
             if self.confined and not trusted:
+                resolved = resolved[:MAX_ADDRESSES]
                 names = await gather(*(name_of(address) for address, _ in resolved))
             denial = ""
             allowed_addresses = []

@@ -43,6 +43,8 @@ class NetworkAccess(msgspec.Struct, frozen=True):
     """Resolver of host names; None for DNS."""
     installation: str = ""
     """Pseudonym of this installation for the header `Via` (RFC 9110, 7.6.3); empty for no header."""
+    resolve_recent: Resolve | None = None
+    """Resolver for checks of open streams, whose answers may be shared (`CachedNames.recent`); None: `resolve`."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -112,7 +114,14 @@ def network_link(
     opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
         key = "" if endpoint.program else None
-        opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, key=key, resolve=access.resolve)
+        opener = TcpOpener(
+            endpoint.host,
+            endpoint.port,
+            access.credential.token,
+            key=key,
+            resolve=access.resolve,
+            resolve_recent=access.resolve_recent,
+        )
     elif isinstance(endpoint, EventsEndpoint):
         opener = EventsOpener(
             endpoint.url,
@@ -120,6 +129,7 @@ def network_link(
             headers=access.headers,
             ssl=trust(endpoint.ca_bundle),
             resolve=access.resolve,
+            resolve_recent=access.resolve_recent,
         )
     else:
         raise McpError(f"{name} has no network endpoint: it runs as a child process")

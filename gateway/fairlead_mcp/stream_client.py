@@ -59,6 +59,10 @@ REPLACE_SECONDS: Final = 12.0
 """Longest time for which a stream whose peer is about to end takes requests while another stream is opened. A pod gives
 its last requests 30 s, of which up to 10 pass before the check notices its end.
 """
+MAX_MOVES: Final = 3
+"""Attempts without a delay after streams that could not be opened, because their host name led to another peer by then.
+A name server that answers otherwise each time would have streams opened without an end.
+"""
 _LONGEST_WAIT: Final = 1e6
 """Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
@@ -243,12 +247,14 @@ class StreamClient:
         self._opening = asyncio.get_running_loop().create_task(self._open(), name=f"open {self.name}")
 
     async def _open(self) -> None:
+        moves = 0
         while True:
             probe = self._probe
             connection, failure = await self._attempt()
             if failure is None:
                 return
-            if await self._has_moved(connection):
+            if moves < MAX_MOVES and await self._has_moved(connection):
+                moves += 1
                 self._probe = probe  # the end of a peer says nothing about the server's era
             elif not self._retried:  # else the failed attempt began before `retry` was called
                 break

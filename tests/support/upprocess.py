@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,11 @@ PLAIN_TOOLS: Final = ["ask", "changed", "die", "echo", "later", "seen"]
 MARKING: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "marking_stdio.py")]
 """A server with one tool, `mark(file, seconds)`."""
 DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_orders"]
+
+
+def in_state(name: str, state: str) -> Callable[[Event], bool]:
+    """Whether an event says that a server is in a state."""
+    return lambda event: (event["event"], event.get("server"), event.get("state")) == ("server", name, state)
 
 
 class Up:
@@ -60,15 +66,28 @@ class Up:
         except TimeoutError:
             raise AssertionError(f"nothing of the kind within {within:g} s, but {self.events[seen:]}") from None
 
+    async def events_in_any_order(self, *wanted: Callable[[Event], bool]) -> list[Event]:
+        """Wait for the next event of each kind in `wanted`. Returns the events in the order of `wanted`.
+
+        Two calls of `event` need the order of the events: the first drops those that it does not wait for.
+        """
+        events: dict[int, Event] = {}
+        while len(events) < len(wanted):
+            event = await self.event(lambda event: any(each(event) for each in wanted))
+            for number, each in enumerate(wanted):
+                if number not in events and each(event):
+                    events[number] = event
+        return [events[number] for number in range(len(wanted))]
+
     async def server(self, name: str, state: str, *, within: float = WAIT_SECONDS) -> Event:
         """Wait until a server is in a state."""
-        return await self.event(
-            lambda event: (event["event"], event.get("server"), event.get("state")) == ("server", name, state),
-            within=within,
-        )
+        return await self.event(in_state(name, state), within=within)
 
     async def ready(self, name: str, *, within: float = WAIT_SECONDS) -> Event:
-        return await self.server(name, "ready", within=within)
+        """Wait until a server is ready, and the gateway has its catalog."""
+        event = await self.server(name, "ready", within=within)
+        await self._until_in_gateway(name)
+        return event
 
     async def states(self, servers: int) -> dict[str, str]:
         """Wait for the states of this number of servers: `ready:`, or `failed:` and the cause."""
@@ -76,7 +95,21 @@ class Up:
         while len(states) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
             states[event["server"]] = event["state"] + ":" + event.get("cause", "")
+            if event["state"] == "ready":
+                await self._until_in_gateway(event["server"])
         return states
+
+    async def _until_in_gateway(self, name: str) -> None:
+        """Wait until the gateway has the catalog of a ready server, which it reads shortly after the operator's report.
+        No-op where the address of the metrics is unknown.
+        """
+        series = f'fairlead_server_up{{fairlead_server="{name}"}}'
+
+        async def is_in_gateway() -> bool:
+            return series in await asyncio.to_thread(_fetch, self.metrics)
+
+        if self.metrics:
+            await until_async(f"the catalog of {name} in the gateway", is_in_gateway)
 
     async def wait_for_end(self, within: float = WAIT_SECONDS) -> int:
         """Wait for the end of the process. Returns its exit code."""
@@ -147,6 +180,12 @@ async def until_listed(url: str, *servers: str) -> None:
         return {tool.name.partition("__")[0] for tool in tools} >= {*servers}
 
     await until_async(f"tools of {', '.join(servers)}", is_listed)
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:

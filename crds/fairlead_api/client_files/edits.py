@@ -15,6 +15,8 @@ from typing import Any, Final, Literal
 
 import yaml
 
+from fairlead_api.yaml_files import yaml_problem
+
 Form = Literal["json", "toml", "yaml"]
 
 _INDENT: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
@@ -161,8 +163,7 @@ def _decode(text: str, form: Form) -> dict[str, Any]:
             blank = _without_comments(text)
             document = json.loads(blank) if blank.strip() else None
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        details = " ".join(str(error).split())
-        raise UnreadableFile(f"it is not valid {form.upper()}: {details}") from error
+        raise UnreadableFile(f"it is not valid {form.upper()}: {yaml_problem(error)}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -77,8 +77,7 @@ class ClientRequests:
         try:
             self._server(loaded_client).authenticate(loaded_request)
         except OAuth2Error as error:
-            message = f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
-            raise OAuthRefusal("invalid_client", message, 401, _CHALLENGE) from error
+            raise OAuthRefusal("invalid_client", _authentication_problem(client), 401, _CHALLENGE) from error
         claims = loaded_request.assertion_claims
         if claims is not None and not await self._take(client, claims):
             message = "the client assertion was used before, or has no jti: make a new one for each request"
@@ -132,6 +131,13 @@ async def read_body(request: Request, limit: int) -> bytes:
 def names_client(loaded_request: LoadedRequest) -> bool:
     """Whether a request names a client, by a parameter, the header or an assertion."""
     return bool(loaded_request.headers) or not loaded_request.form.keys().isdisjoint(_CLIENT_PARAMETERS)
+
+
+def _authentication_problem(client: RegisteredClient) -> str:
+    """Message to a client that did not authenticate by its method."""
+    if client.authentication == "none":
+        return "the client is public: send its client_id in the form, and neither a secret nor an assertion"
+    return f"the client must authenticate by {client.authentication}, and its credential is missing or wrong"
 
 
 def _client_id(loaded_request: LoadedRequest) -> str:

@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,6 +26,7 @@ from fairlead_api.client_files.edits import (
 )
 from fairlead_api.client_files.known_clients import CLIENTS, KnownClient, Scope
 from fairlead_api.client_files.own_program import own_program
+from fairlead_cli.clients.entry_mask import EntryMask, hide_secret
 from fairlead_cli.clients.options import SetupOptions
 from fairlead_cli.clients.undo_state import UndoState, replace_file
 from fairlead_cli.connecting import check_url, no_path_failure
@@ -34,15 +34,9 @@ from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, remark
 from fairlead_cli.proxies import is_this_machine
 from fairlead_cli.wording import up_command
-from fairlead_mcp.masking import Mask
 
 CONNECT_SECONDS: Final = 1.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SECRET: Final = re.compile(
-    r"""((?:authorization|[\w-]*(?:key|token|secret|password))["']?\s*[:=]\s*).+""", re.IGNORECASE
-)
-_MASKED_MEMBERS: Final = re.compile(r"env|envs|environment|(?:http_)?headers|requestOptions|auth|oauth")
-"""Matches members of an entry whose values are all masked."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -117,10 +111,10 @@ class _Setup:
     def show(self, change: _Change) -> None:
         """Print the removed and added lines, without the secrets of an entry that is replaced, removed or restored."""
         client, name = self._client, self._options.name
-        mask = _secrets_of(entry_of(self.old_text, client.member, name, client.form))
+        entries = [entry_of(self.old_text, client.member, name, client.form)]
         if self._options.undo and change.new_text is not None:
-            mask = mask.joined(_secrets_of(entry_of(change.new_text, client.member, name, client.form)))
-        _show(self.file, self.old_text, change.edit, mask, restores=self._options.undo)
+            entries.append(entry_of(change.new_text, client.member, name, client.form))
+        _show(self.file, self.old_text, change.edit, EntryMask(entries), restores=self._options.undo)
 
     def make(self, change: _Change) -> None:
         """Write the file, and store what `--undo` needs. Raises Failure."""
@@ -285,7 +279,7 @@ def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
     return json.dumps(json.loads(text)) if client.form == "json" else text.strip()
 
 
-def _show(file: Path, old_text: str, edit: Edit, mask: Mask, *, restores: bool) -> None:
+def _show(file: Path, old_text: str, edit: Edit, mask: EntryMask, *, restores: bool) -> None:
     """Print the removed and added lines, without context: other entries may hold secrets. `restores` also masks the
     added lines.
     """
@@ -296,29 +290,6 @@ def _show(file: Path, old_text: str, edit: Edit, mask: Mask, *, restores: bool) 
     added_text = mask.text(edit.text) if restores else edit.text
     lines += [f"+{hide_secret(text) if restores else text}" for text in added_text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
-
-
-def _secrets_of(entry: object) -> Mask:
-    """Mask of all values of an entry's variables and headers, and of arguments with the names of secrets."""
-    if not isinstance(entry, Mapping):
-        return Mask(None)
-    values = [text for key, member in entry.items() if _MASKED_MEMBERS.fullmatch(str(key)) for text in _texts(member)]
-    escaped = [json.dumps(value, ensure_ascii=False)[1:-1] for value in values]
-    words = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
-    return Mask.of_values([*values, *escaped]).joined(Mask.of_process(words, {}))
-
-
-def _texts(value: object) -> list[str]:
-    """All texts within a value."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [text for item in inner for text in _texts(item)]
-
-
-def hide_secret(line: str) -> str:
-    """A line of a client's entry with the values of probable secrets masked."""
-    return _SECRET.sub(lambda match: f"{match[1]}…", line)
 
 
 def _confirm(file: Path, *, yes: bool) -> None:

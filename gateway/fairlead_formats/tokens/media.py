@@ -1,10 +1,11 @@
 """Token counts of images and audio, as the providers count them. Pure module.
 
-An image's size is read from the beginning of its data. An image whose size cannot be read counts as one of 1,568 ×
-1,568 pixels. For an image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision",
-image costs). OpenAI counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258
-per tile ("Understand and count tokens"). Audio is counted as by Gemini: 32 tokens a second, which is more than at the
-other two providers.
+An image's size is read from the beginning of its data. An image whose size cannot be read counts `MAX_IMAGE_TOKENS`
+tokens at every provider: Anthropic's maximum, more than OpenAI's, and enough for Gemini's six tiles of an image of
+16:9. For an image scaled to at most 1,568 pixels a side, Anthropic counts one token per 750 pixels ("Vision", image
+costs). OpenAI counts 85 tokens, and 170 per tile of 512 pixels ("Images and vision", GPT-4o). Gemini counts 258 per
+tile ("Understand and count tokens"). Audio is counted as by Gemini: 32 tokens a second, which is more than at the other
+two providers.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ MIN_TILE: Final = 256
 """Minimum pixels per side of Gemini's tiles."""
 MAX_TILES: Final = 16
 """Maximum number of Gemini's tiles."""
-_ASSUMED_SIZE: Final = (1568, 1568)
-"""Width and height in pixels of an image whose size cannot be read."""
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def image_tokens(data: str, provider: str | None = None) -> int:
     """Tokens of a base64 image at one of `PROVIDERS`; without a provider the largest number of all providers."""
-    size = image_size(_head(data)) or _ASSUMED_SIZE
+    size = image_size(_head(data))
+    if size is None:
+        return MAX_IMAGE_TOKENS
     if provider in _COUNTS:
         return _COUNTS[provider](*size)
     return max(count(*size) for count in _COUNTS.values())

@@ -56,7 +56,7 @@ class ConfiguredClient(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """Name of the client on the consent page; by default its id."""
     redirect_uris: Annotated[tuple[Text, ...], Meta(min_length=1)]
     """Redirect URIs of the client. A loopback address is written without a port, and matches any port."""
-    secret_sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
+    secret_sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$", max_length=64)] = ""
     """SHA-256 of the client's secret; without a secret, the client is public."""
     keys: tuple[dict[str, Any], ...] = ()
     """Public keys with which the client signs (`private_key_jwt`)."""

@@ -31,10 +31,12 @@ class ConcurrencyLimit:
         self.busy -= 1
         if self.busy == 0 and self._idle is not None:
             self._idle.set()
+            self._idle = None
 
     async def wait_until_idle(self, grace: float) -> None:
         """Wait until no request is in progress, for at most `grace` seconds."""
         if not self.busy or grace <= 0:
             return
-        self._idle = asyncio.Event()
+        if self._idle is None:
+            self._idle = asyncio.Event()
         await wait_until_set(self._idle, grace)

@@ -364,7 +364,7 @@ class PodPools:
     async def _refresh(self) -> None:
         try:
             self._update_pods(sorted(await self._resolve(self.host, self._port)))
-        except OSError:
+        except (OSError, UnicodeError, ConnectFailed):  # ConnectFailed: none of the addresses is allowed
             self._refresh_at = self._clock() + self._refresh_seconds  # until then, the list of pods stays the same
         finally:
             self._refreshing = False

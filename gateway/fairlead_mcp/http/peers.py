@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from fairlead_mcp.addresses import is_address
+from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.streams import NEVER
 
@@ -33,7 +34,7 @@ class PeerCheck:
         """
         try:
             addresses = await self._resolve(self._host, self._port)
-        except (OSError, UnicodeError):
+        except (OSError, UnicodeError, ConnectFailed):  # ConnectFailed: none of the addresses is allowed
             return True
         return peer is None or not addresses or peer in addresses
 

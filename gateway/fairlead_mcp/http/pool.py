@@ -213,7 +213,8 @@ class Pool(Owner):
         for connection in self._idle.copy():
             connection.close()
         if self._connections and grace > 0:
-            self._all_ended = asyncio.Event()
+            if self._all_ended is None:
+                self._all_ended = asyncio.Event()
             await wait_until_set(self._all_ended, grace)
         for connection in self._connections.copy():
             connection.close(

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_gateway.core.search_counts import SearchCounts
-from fairlead_mcp.errors import HttpRefused, McpError
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, ProtocolError, TooLarge
 from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.result_compression import CompressionFailed, CompressorConfig, chat_request, check_answer
@@ -100,7 +100,7 @@ class ChatCompressor:
         except McpError as error:
             self._failed_at = time.monotonic()
             log.warning("Passages are shown word for word, as %s failed to compress results: %s", self.model, error)
-            raise CompressionFailed("did not answer") from error
+            raise CompressionFailed(_failure(error)) from error
         finally:
             self._running_requests -= 1
         message = completion.choices[0].message if completion.choices else _Message()
@@ -133,6 +133,17 @@ class ChatCompressor:
         while self._cached_bytes > self._max_cached_bytes:
             _, oldest = self._cached_texts.popitem(last=False)
             self._cached_bytes -= _size(oldest)
+
+
+def _failure(error: McpError) -> str:
+    """End of a sentence about the model that failed."""
+    if isinstance(error, HttpRefused):
+        return f"answered with status {error.status}"
+    if isinstance(error, ConnectFailed):
+        return "cannot be reached"
+    if isinstance(error, ProtocolError | TooLarge):
+        return "gave an answer that cannot be read"
+    return "did not answer"
 
 
 def _for_newer_models(body: dict[str, Any]) -> dict[str, Any]:

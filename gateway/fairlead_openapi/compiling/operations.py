@@ -38,6 +38,10 @@ MAX_DESCRIPTION: Final = 8192
 _MAX_TITLE: Final = 200
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _IDEMPOTENT_METHODS: Final = _SAFE_METHODS | {"PUT", "DELETE"}
+_DESTRUCTIVE_METHODS: Final = frozenset({"PUT", "PATCH", "DELETE"})
+"""Methods that replace, modify or remove what exists (RFC 9110 section 9.3, RFC 5789). MCP's `destructiveHint` is false
+only for "additive updates".
+"""
 _BODILESS_METHODS: Final = frozenset({"GET", "HEAD"})
 """Methods whose body "SHALL be ignored" in OpenAPI 3.0 (section 4.7.10.1)."""
 
@@ -96,7 +100,7 @@ class OperationCompiler:
         compiled_operation = Operation(
             method=key.method,
             path=key.path.partition("#")[0],  # documents of AWS tell operations apart by fragments
-            base_url=self._own_base_url(path_item, operation, losses),
+            base_url=self._own_base_url(path_item, operation),
             parameters=parameters.parameters,
             body=body.body,
             accept=answer.accept,
@@ -163,15 +167,17 @@ class OperationCompiler:
             else (encoded, "")
         )
 
-    def _own_base_url(self, path_item: dict[str, Any], operation: dict[str, Any], losses: list[OperationLoss]) -> str:
+    def _own_base_url(self, path_item: dict[str, Any], operation: dict[str, Any]) -> str:
+        """Base URL of the operation's or the path's own server; empty without one. Raises UnusablePart: the document's
+        base URL may lead to another API, which must not get the operation's requests.
+        """
         servers = operation.get("servers") or path_item.get("servers")
         if not servers:
             return ""
         try:
             return base_url(servers, self._context.url)
         except UnusablePart as error:
-            losses.append(OperationLoss("server", "", f"the operation's own server is ignored: {error}"))
-            return ""
+            raise UnusablePart(f"its own server cannot be used: {error}") from error
 
 
 def _encode_input(schema: Schema) -> tuple[bytes, list[OperationLoss]]:
@@ -204,7 +210,7 @@ def _definition(
         definition["outputSchema"] = Raw(output_schema)
     definition["annotations"] = {
         "readOnlyHint": key.method in _SAFE_METHODS,
-        "destructiveHint": key.method == "DELETE",
+        "destructiveHint": key.method in _DESTRUCTIVE_METHODS,
         "idempotentHint": key.method in _IDEMPOTENT_METHODS,
     }
     return Raw(msgspec.json.encode(definition))

@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from fairlead_api.yaml_files import yaml_problem
+
 MAX_DOCUMENT_BYTES: Final = 32 << 20
 ACCEPTED_TYPES: Final = "application/vnd.oai.openapi+json, application/json, application/yaml, text/yaml, */*;q=0.5"
 """`Accept` of requests for documents. Any type is read, as many hosts serve documents as plain text."""
@@ -121,15 +123,7 @@ def _parse_yaml(body: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise DocumentRefused("the document is neither JSON nor YAML in UTF-8") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise DocumentRefused(f"the document is not valid YAML: {_format_error(error)}") from error
-
-
-def _format_error(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        position = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        return f"{error.problem or error.context or 'syntax error'}{position}"
-    return " ".join(str(error).split())
+        raise DocumentRefused(f"the document is not valid YAML: {yaml_problem(error)}") from error
 
 
 def _depth_error() -> DocumentRefused:

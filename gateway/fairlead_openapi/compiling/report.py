@@ -9,10 +9,9 @@ from msgspec import Raw
 
 from fairlead_api.documents.operations import Operation
 
-LossKind = Literal["reference", "keyword", "unchecked", "parameter", "body", "media-type", "server", "size"]
+LossKind = Literal["reference", "keyword", "unchecked", "parameter", "body", "media-type", "size"]
 """Kind of a loss: a schema that cannot be resolved, a keyword of a schema, a rule that calls are not checked by, a
-parameter, the body, the structure of a body that is text, the server of the operation, or definitions beyond the
-maximum size.
+parameter, the body, the structure of a body that is text, or definitions beyond the maximum size.
 """
 
 

@@ -28,7 +28,6 @@ MOST_DICE: Final = 1_000
 """Limit on the dice of one expression, including exploded and rerolled dice."""
 MOST_SIDES: Final = 1_000_000
 LARGEST_TOTAL: Final = 10**15
-_MARKS: Final = {1: "*", -1: "-"}
 
 
 @dataclass(eq=False)  # dice with equal values are different objects
@@ -44,8 +43,9 @@ class Die:
     """
 
     def text(self) -> str:
-        """Text of the die: `6!` exploded, `~2~` dropped, `5*` success, `1-` failure."""
-        marked_value = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.net_successes or 0, '')}"
+        """Text of the die: `6!` exploded, `~2~` dropped, `5*` success, `10**` two successes, `1-` failure."""
+        net_successes = self.net_successes or 0
+        marked_value = f"{self.value}{'!' if self.exploded else ''}{'*' * net_successes}{'-' * -net_successes}"
         return f"~{marked_value}~" if self.dropped else marked_value
 
 

@@ -46,7 +46,7 @@ class ThrowShown(BaseModel):
 
     notation: str
     dice: list[str]
-    """Each die: `6!` exploded, `~2~` dropped, `5*` a success, `1-` a failure."""
+    """Each die: `6!` exploded, `~2~` dropped, `5*` a success, `10**` two, `1-` a failure."""
     total: int
     label: str = ""
 

@@ -16,7 +16,7 @@ from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Address, CachedNames, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
@@ -47,6 +47,8 @@ class NetworkConnector:
     def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None, installation: str = "") -> None:
         self._installation = installation
         self._resolve = resolve or resolve_by_dns
+        self._names = CachedNames(self._resolve)
+        """Look-ups of open streams, shared by those to one host."""
         self._egress = egress or Egress()
         self._clients = TokenClients()
         self._processes = ServerProcesses(self._process_link)
@@ -66,7 +68,8 @@ class NetworkConnector:
         offering = None if capabilities is None else Offering(capabilities, decline)
 
         def make_session(session_credential: Credential) -> McpSession:
-            access = NetworkAccess(session_credential, resolve, self._installation)
+            recent = self._egress.guard(self._names.recent, key.namespace)
+            access = NetworkAccess(session_credential, resolve, self._installation, resolve_recent=recent)
             return network_session(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
         async with AsyncExitStack() as stack:
@@ -103,7 +106,12 @@ class NetworkConnector:
         on_notification: MethodObserver | None,
         offering: Offering | None,
     ) -> StreamClient:
-        access = NetworkAccess(credential, self._egress.guard(self._resolve, key.namespace), self._installation)
+        access = NetworkAccess(
+            credential,
+            self._egress.guard(self._names, key.namespace),
+            self._installation,
+            resolve_recent=self._egress.guard(self._names.recent, key.namespace),
+        )
         return network_link(str(key), endpoint, access, on_method=on_notification, offering=offering)
 
     async def open_idle_connection(

@@ -25,6 +25,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
 from fairlead_tools.definitions.forms import Forms, ListedType, make_forms
+from fairlead_tools.definitions.hidden import describe_hidden_characters
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
@@ -41,6 +42,8 @@ MAX_NAMES: Final = 5
 """Maximum number of definitions that a message names per cause."""
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """General categories of Unicode that no name may contain: controls, formats, and separators of lines and paragraphs."""
+_BLANK: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\ufff0-\ufff8]")
+"""Matches characters of other categories that show nothing: fillers, joiners, and code points reserved for formats."""
 _RECOMMENDED_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Names that MCP recommends (2026-07-28, tools, names; SEP-986)."""
 
@@ -229,7 +232,10 @@ def _name_fault(name: str, limit: int) -> str:
         return f"{len(name)} characters; the maximum is {limit}"
     if any(_is_control(character) for character in name):
         return "contains control characters"
-    return ""
+    if blank := _BLANK.search(name):
+        return f"contains the invisible character U+{ord(blank.group()):04X}"
+    hidden = describe_hidden_characters(name)
+    return f"contains {hidden}" if hidden else ""
 
 
 def _is_control(character: str) -> bool:

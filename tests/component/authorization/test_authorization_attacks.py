@@ -264,6 +264,16 @@ async def test_code_is_of_no_use_to_another_client_or_at_another_redirect_uri(tm
         assert (status, refusal.get("error")) == (400, "invalid_grant")
 
 
+async def test_public_client_that_sends_a_secret_is_told_to_send_none(tmp_path: Path) -> None:
+    async with authorization_world(tmp_path) as world:
+        attempt = Attempt()
+        code = (await world.complete_authorization(attempt))["code"]
+        status, refusal = await world.redeem(attempt, code, client_secret="any")
+        assert (status, refusal["error"]) == (401, "invalid_client")
+        assert "the client is public: send its client_id in the form" in refusal["error_description"]
+        assert "access_token" in (await world.redeem(attempt, code))[1]
+
+
 async def test_client_with_a_secret_is_not_public(tmp_path: Path) -> None:
     async with authorization_world(tmp_path) as world:
         attempt = Attempt(SECRET_ID)

@@ -189,13 +189,14 @@ async def test_an_answer_that_is_too_long_is_cut_to_the_budget(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ({"statuses": [429]}, "did not answer"),
-        ({"statuses": [503] * 9}, "did not answer"),
+        ({"statuses": [429]}, "answered with status 429,"),
+        ({"statuses": [401]}, "answered with status 401,"),
+        ({"statuses": [503] * 9}, "answered with status 503,"),
         ({"hangs": True}, "did not answer"),
-        ({"raw": b'{"choices": ['}, "did not answer"),
+        ({"raw": b'{"choices": ['}, "gave an answer that cannot be read"),
         ({"raw": b'{"choices": []}'}, "something other than text"),
-        ({"raw": b'{"choices": [{"message": {"content": ["a", 1]}}]}'}, "did not answer"),
-        ({"raw": b" " * (chat_compressor.MAX_ANSWER_BYTES + 1)}, "did not answer"),
+        ({"raw": b'{"choices": [{"message": {"content": ["a", 1]}}]}'}, "gave an answer that cannot be read"),
+        ({"raw": b" " * (chat_compressor.MAX_ANSWER_BYTES + 1)}, "gave an answer that cannot be read"),
         ({"says": lambda _: {"content": None, "tool_calls": [{"function": {"name": "erase_all"}}]}}, "other than text"),
         ({"says": lambda _: "NONE"}, "nothing that the results confirm"),
         ({"says": lambda _: "The keel is of gold"}, "nothing that the results confirm"),
@@ -219,7 +220,7 @@ async def test_without_the_model_passages_come_word_for_word_and_the_answer_says
 async def test_an_endpoint_that_failed_is_left_alone_for_a_while(tmp_path: Path) -> None:
     async with yard(tmp_path) as (gateway, endpoint, session):
         endpoint.statuses = [429]
-        assert "did not answer" in (await retrieve(gateway, session))["note"]
+        assert "answered with status 429" in (await retrieve(gateway, session))["note"]
         assert "failed a moment ago" in (await retrieve(gateway, session, "keel crates"))["note"]
         assert len(endpoint.seen) == 1
 
@@ -243,7 +244,7 @@ async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
     counts = SearchCounts()
     worker = WorkerThread()
     refused = chat_compressor.ChatCompressor(CompressorConfig("http://169.254.169.254/v1", "small"), counts, worker)
-    with pytest.raises(CompressionFailed, match="did not answer"):
+    with pytest.raises(CompressionFailed, match="cannot be reached"):
         await refused.compress("keel", {"one": "A keel of oak"}, 200)
     assert counts.compressed["failed"] == 1
 

@@ -12,7 +12,7 @@ from mcp import Client
 
 from forkserver import program_words
 from gatewayworld import publish
-from upprocess import fairlead_up
+from upprocess import fairlead_up, in_state
 from waiting import until
 
 TOOLS = """
@@ -41,9 +41,10 @@ async def test_up_serves_the_functions_of_a_file_as_the_server_local_and_tells_o
     (tmp_path / "servers").mkdir()
     (tmp_path / "broken.py").write_text("import nothing.here")
     async with fairlead_up("servers", "--tools", "broken.py", "--tools", "mine.py", cwd=tmp_path) as up:
-        shown = await up.ready("default/local")
+        shown, problem = await up.events_in_any_order(
+            in_state("default/local", "ready"), lambda event: event.get("file") == "broken.py"
+        )
         assert shown["tools"] == ["greet", "hang"]
-        problem = await up.event(lambda event: event.get("file") == "broken.py")
         assert "No module named 'nothing'" in problem["message"]
         for url in (up.url, up.url.replace("/mcp", "/servers/default/local/mcp")):
             async with Client(url) as client:

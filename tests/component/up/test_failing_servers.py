@@ -13,7 +13,7 @@ from controlplane import REPOSITORY
 from forkserver import program_words
 from neededprograms import needs
 from npmmirror import registry_of_this_machine
-from upprocess import Event, fairlead_up
+from upprocess import Event, fairlead_up, in_state
 
 INSTALL_SECONDS = 120.0
 NPM = needs("npm")
@@ -63,15 +63,16 @@ async def test_a_folder_that_is_missing_is_the_reason_and_not_the_program(tmp_pa
     entries = {"moved": {"command": "python3", "cwd": "gone"}, "odd": {"command": str(tmp_path / "run")}}
     file.write_text(json.dumps({"mcpServers": entries}))
     async with fairlead_up(file, cwd=tmp_path) as up:
-        failed = await up.server("default/moved", "failed")
+        failed, odd = await up.events_in_any_order(
+            in_state("default/moved", "failed"), in_state("default/odd", "failed")
+        )
         missing = f"cannot be started: its working directory (cwd) {tmp_path / 'gone'} does not exist."
         assert missing in failed["message"]
         assert "cwd and env" in failed["message"], "the remedy names it"
         _, log, _ = await fairlead("logs", "moved", "--url", up.url)
         assert "--- run 1 was not started: " in log
         assert f"{missing.removesuffix('.')} at " in log
-        failed = await up.server("default/odd", "failed")
-        assert "the interpreter that its first line (#!) names does not exist" in failed["message"]
+        assert "the interpreter that its first line (#!) names does not exist" in odd["message"]
 
 
 @NODE

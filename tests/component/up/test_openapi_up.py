@@ -23,7 +23,7 @@ async def tool_names(url: str) -> set[str]:
 
 async def test_operations_of_a_file_are_tools_that_call_the_api_and_follow_the_file(tmp_path: Path) -> None:
     async with pet_api() as (_, api):
-        own = {**DOCUMENT, "servers": [{"url": f"http://127.0.0.1:{api.port}/v1"}]}
+        own = {**document(), "servers": [{"url": f"http://127.0.0.1:{api.port}/v1"}]}
         file = tmp_path / "petstore.openapi.json"
         file.write_text(json.dumps(own))
         async with fairlead_up(file, cwd=tmp_path) as up:

@@ -17,7 +17,19 @@ from commands import fairlead
 from forkserver import FORKED
 from ports import free_port
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
-from upprocess import DEMO, DEMO_TOOLS, PLAIN, PLAIN_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
+from upprocess import (
+    DEMO,
+    DEMO_TOOLS,
+    PLAIN,
+    PLAIN_TOOLS,
+    Up,
+    all_dead,
+    children_of,
+    command_of,
+    fairlead_up,
+    in_state,
+    manifest,
+)
 from waiting import until_async
 
 UNPROBED: dict[str, Any] = {"calibration": {"probe": "Never"}}
@@ -122,10 +134,11 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         ANY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n  name: bad\nspec:\n  comand: [x]\n"
     )
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-        problem = await up.event(lambda event: event.get("field") == "spec.comand")
+        problem, _ = await up.events_in_any_order(
+            lambda event: event.get("field") == "spec.comand", in_state("default/any", "ready")
+        )
         assert (problem["file"], problem["line"]) == (str(file), 9)
         assert problem["message"] == "unknown field; did you mean command?"
-        await up.ready("default/any")
         await await_list(up, with_prefix("any", PLAIN_TOOLS))
 
         # a file that is read between its truncation and its writing has no servers
@@ -165,9 +178,10 @@ async def test_an_unset_variable_is_named_and_costs_no_other_server(tmp_path: Pa
     serves = {"command": PLAIN[0], "args": PLAIN[1:]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "any": serves}}))
     async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
-        problem = await up.event(lambda event: event["event"] == "problem")
+        problem, _ = await up.events_in_any_order(
+            lambda event: event["event"] == "problem", in_state("default/any", "ready")
+        )
         assert "NO_SUCH_VARIABLE_HERE is not set" in problem["message"]
-        await up.ready("default/any")
 
 
 async def test_a_server_that_cannot_run_here_says_why(tmp_path: Path) -> None:

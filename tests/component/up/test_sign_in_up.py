@@ -15,7 +15,7 @@ from mcp import Client
 from commands import fairlead
 from consentservers import ConsentServer, FormBrowser, consent_server
 from forkserver import program_words
-from upprocess import Up, fairlead_up, until_listed
+from upprocess import Up, fairlead_up, in_state, until_listed
 
 NAMES = ("linear", "notion", "sentry")
 
@@ -69,8 +69,8 @@ async def test_three_servers_are_reached_by_one_sign_in_each_and_by_none_after_a
         expected = {name: f"ada at {name}" for name in NAMES}
 
         async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
-            for name in NAMES:
-                event = await up.server(f"default/{name}", "sign-in")
+            events = await up.events_in_any_order(*(in_state(f"default/{name}", "sign-in") for name in NAMES))
+            for name, event in zip(NAMES, events, strict=True):
                 assert event["cause"] == "SignInRequired"
                 assert event["message"] == f"fairlead login {name}"
                 await until_listed(up.url, name)
@@ -108,8 +108,7 @@ async def test_everybody_sees_of_a_persons_resources_and_prompts_what_the_file_n
         shared = {"discovery": {"shared": ["resources", "prompts", "instructions"]}}
         file = configuration(tmp_path, urls, linear=shared)
         async with fairlead_up(file, "--state-dir", tmp_path / "state", cwd=tmp_path) as up:
-            for name in urls:
-                await up.server(f"default/{name}", "sign-in")
+            await up.events_in_any_order(*(in_state(f"default/{name}", "sign-in") for name in urls))
             for name in urls:
                 await sign_in(up, name, browser)
                 await up.ready(f"default/{name}")

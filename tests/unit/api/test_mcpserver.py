@@ -37,6 +37,15 @@ def test_the_source_decides_transport_and_trust(
     assert (read.source_kind, read.effective_transport, read.trusts_annotations) == (kind, transport, trusted)
 
 
+def test_the_name_of_an_argument_has_at_most_the_64_characters_that_anthropic_takes() -> None:
+    def shaped(name: str) -> McpServerSpec:
+        return spec(**URL, tools=[{"name": "t", "arguments": {"q": {"as": name}}}])
+
+    assert shaped("a" * 64).tools[0].arguments["q"].shown_as == "a" * 64
+    with pytest.raises(ValidationError, match="at most 64 characters"):
+        shaped("a" * 65)
+
+
 def test_trust_can_be_given_and_taken_away() -> None:
     assert spec(**URL, trustAnnotations=True).trusts_annotations
     assert not spec(**IMAGE, trustAnnotations=False).trusts_annotations

@@ -113,7 +113,18 @@ def test_vectors_are_made_where_what_makes_them_is_installed(monkeypatch: pytest
         embedding_of(embedder="built-in")
 
 
-@pytest.mark.parametrize("url", ["models:8000", "http://user:word@models/v1", "http://models:0/v1", "http://[::1/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "models:8000",
+        "http://user:word@models/v1",
+        "http://models:0/v1",
+        "http://[::1/v1",
+        "http://models/v1?api-version=1",
+        "http://models/v1#part",
+        "http://models/v1\n",
+    ],
+)
 @pytest.mark.parametrize("name", ["embedder_url", "compressor_url"])
 def test_an_endpoint_needs_a_url_without_credentials(name: str, url: str) -> None:
     with pytest.raises(BadSetting, match=f"FAIRLEAD_{name.upper()} is '.*'; it takes an http or https URL without"):

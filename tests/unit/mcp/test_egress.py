@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fairlead_mcp.addresses import service_namespace
-from fairlead_mcp.egress import AddressNotAllowed, BadEgress, Egress, is_public_address, public_only
+from fairlead_mcp.egress import MAX_ADDRESSES, AddressNotAllowed, BadEgress, Egress, is_public_address, public_only
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, Resolved, resolve_by_dns
 
@@ -166,6 +166,29 @@ async def test_addresses_that_no_other_namespace_has_are_fine_and_so_are_listed_
     assert await judge(POD, "192.0.2.9", "192.0.2.9", known_as=others) == "192.0.2.9"
     assert await judge(POD, "search.tools.svc", "198.51.100.7", known_as=others) == "198.51.100.7"
     assert await judge(LAPTOP, "10.98.0.7", "10.98.0.7", known_as=others) == "10.98.0.7"
+
+
+async def test_a_name_with_thousands_of_addresses_takes_few_reverse_lookups() -> None:
+    named: list[str] = []
+
+    async def name_of(address: str) -> str:
+        named.append(address)
+        return ""
+
+    async def resolve(name: str, port: int) -> list[Address]:
+        many = [(f"203.{number >> 8}.{number & 255}.7", port) for number in range(5000)]
+        return many if name == "many.example.com." else []
+
+    good = await POD.guard(resolve, "team", name_of)("many.example.com", 443)
+    assert len(good) == len(named) == MAX_ADDRESSES
+
+
+async def test_a_service_of_its_own_keeps_all_its_pods_however_many() -> None:
+    async def resolve(name: str, port: int) -> list[Address]:
+        pods = [(f"10.97.{number >> 8}.{number & 255}", port) for number in range(1000)]
+        return pods if name == "demo.team.svc" else []
+
+    assert len(await POD.guard(resolve, "team", nameless)("demo.team.svc", 80)) == 1000
 
 
 async def test_listed_networks_are_allowed_whatever_they_are() -> None:

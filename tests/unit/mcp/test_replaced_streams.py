@@ -10,7 +10,7 @@ import pytest
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.stream_client import REPLACE_SECONDS, StreamClient, StreamState
+from fairlead_mcp.stream_client import MAX_MOVES, REPLACE_SECONDS, StreamClient, StreamState
 from fairlead_mcp.streams import (
     ON_DEMAND,
     ClientSide,
@@ -278,6 +278,24 @@ async def test_requests_that_wait_for_a_process_in_a_pod_that_ends_get_one_in_an
     client = client_of(opener)
     assert await asyncio.gather(*(pod_of(client) for _ in range(10))) == ["new"] * 10
     assert client.starts == 2
+    await client.aclose()
+
+
+async def test_a_name_that_leads_elsewhere_each_time_has_its_streams_opened_with_delays() -> None:
+    class RovingOpener(PodsOpener):
+        """Each of the first 20 streams leads to another pod, which ends at once."""
+
+        async def open(self, connection: StreamConnection) -> PodStream:
+            number = len(self.opened)
+            self.pod, self.after_loss = f"pod {number}", f"pod {number + 1}"
+            self.ending = (self.pod,) if number < 20 else ()
+            return await super().open(connection)
+
+    client = client_of(RovingOpener("pod 0"), StreamPolicy(modern=True))
+    with pytest.raises(ConnectFailed, match="the pod ended"):
+        await client.wait_until_ready(now() + 5)
+    assert client.starts == 1 + MAX_MOVES
+    assert client.state is StreamState.BACKOFF
     await client.aclose()
 
 

@@ -75,7 +75,15 @@ def test_images_and_sounds_are_counted_as_their_provider_counts_them() -> None:
     assert counts == {"anthropic": 1399, "openai": 765, "gemini": 1032}
     assert image_tokens(png(1024, 1024)) == 1399
     assert image_tokens(png(200, 200), "gemini") == 258
-    assert image_tokens("no image") == 1600, "what cannot be read counts as the largest"
+    assert image_tokens("no image") == 1600
+
+
+@pytest.mark.parametrize("provider", [*PROVIDERS, None])
+@pytest.mark.parametrize("size", [(1568, 1568), (4032, 3024), (1920, 1080), (1080, 1920)])
+def test_an_image_of_unknown_size_counts_no_less_than_photos_and_screens(
+    provider: str | None, size: tuple[int, int]
+) -> None:
+    assert image_tokens("no image", provider) >= image_tokens(png(*size), provider)
     head = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0" + struct.pack("<II", 8000, 16000)
     assert 318 <= audio_tokens(base64.b64encode(head + b"\0" * 160_000).decode()) <= 322
 

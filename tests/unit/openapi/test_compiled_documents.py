@@ -102,10 +102,10 @@ def test_a_pattern_that_matches_nothing_is_noted() -> None:
     [
         ("get", True, False, True),
         ("head", True, False, True),
-        ("put", False, False, True),
+        ("put", False, True, True),
         ("delete", False, True, True),
         ("post", False, False, False),
-        ("patch", False, False, False),
+        ("patch", False, True, False),
     ],
 )
 def test_hints_follow_the_method(method: str, read_only: bool, destructive: bool, idempotent: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_openapi.compiling.servers import base_url
 from fairlead_openapi.compiling.shapes import UnusablePart
-from openapidocuments import OK, compile_source, document, get, only_report, only_tool
+from openapidocuments import compile_source, document, get, only_tool
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,13 @@ def test_servers_of_a_path_and_of_an_operation_win_over_the_document() -> None:
     assert {of_operation.base_url, of_path.base_url, of_both.base_url} == {"https://files.example.com"}
 
 
-def test_an_operation_whose_own_server_cannot_be_used_is_made_with_loss() -> None:
-    report = only_report(document({"/x": {"get": {"responses": OK, "servers": [{"url": "ws://example.com"}]}}}))
-    assert [loss.kind for loss in report.losses] == ["server"]
+@pytest.mark.parametrize("of_operation", [True, False], ids=["of an operation", "of a path"])
+@pytest.mark.parametrize("servers", [[{"url": "ws://example.com"}], [{"url": "/v2"}], [7], "https://example.com"])
+def test_an_operation_whose_own_server_cannot_be_used_costs_itself_alone(servers: Any, *, of_operation: bool) -> None:
+    odd = get(servers=servers) if of_operation else {**get(), "servers": servers}
+    paths = {"/odd": odd, "/x": get()}
+    result = compile_source(document(paths, servers=[{"url": "https://api.example.com"}]))
+    assert [tool.operation.path for tool in result.tools] == ["/x"]
+    left_out = {report.operation: report.left_out for report in result.reports if report.left_out}
+    assert left_out.keys() == {"GET /odd"}
+    assert left_out["GET /odd"].startswith("its own server cannot be used: ")

@@ -13,7 +13,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.server_listing import RawListing
 from fairlead_operator.discovery.catalog_build import CallAccess, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.offerable import DEFINITION_LIMIT
+from fairlead_operator.discovery.offerable import DEFINITION_LIMIT, _name_fault
 from operatorfakes import RUNS, mcp_server, tool_named
 
 GOOD = tool_named("good")
@@ -47,6 +47,11 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "text turned around by an isolate": (tool_named("good\u2067"), "InvalidNames", r"'good\u2067'"),
     "an invisible tag": (tool_named("good\U000e0041"), "InvalidNames", r"'good\U000e0041'"),
     "an invisible hyphen": (tool_named("go\u00adod"), "InvalidNames", r"'go\xadod'"),
+    "a filler": (tool_named("good\u3164"), "InvalidNames", "contains the invisible character U+3164"),
+    "a joiner of graphemes": (tool_named("go\u034fod"), "InvalidNames", "contains the invisible character U+034F"),
+    "a selector of nothing": (tool_named("good\ufe0f"), "InvalidNames", "variation selectors without effect (U+FE0F)"),
+    "a selector of ideographs": (tool_named("good\U000e0100"), "InvalidNames", "(U+E0100)"),
+    "a code point reserved for formats": (tool_named("good\U000e0fff"), "InvalidNames", "(U+E0FFF)"),
     "a name too long": (tool_named("n" * 257), "InvalidNames", "257 characters; the maximum is 256"),
     "no schema": ({"name": "bad"}, "InvalidSchemas", "tool 'bad' (no inputSchema)"),
     "an empty schema": ({"name": "bad", "inputSchema": {}}, "InvalidSchemas", '"type": "object"'),
@@ -225,3 +230,26 @@ def test_answers_in_another_form_than_that_of_mcp_are_told_and_cost_no_tool() ->
     assert (remarks.verdict().ok, remarks.verdict().cause) == (True, Cause.MENDED_ANSWERS)
     assert remarks.verdict().message == f"the server answered tools/list; {sentence}"
     assert remarks.lines == (f"MendedAnswers: {sentence}",)
+
+
+_UNSEEN = [
+    chr(code)
+    for first, last in (
+        (0x7F, 0xA0),
+        (0x34F, 0x350),
+        (0x200B, 0x2010),
+        (0x2028, 0x202F),
+        (0x2060, 0x2070),
+        (0xFE00, 0xFE10),
+    )
+    for code in range(first, last)
+] + [chr(code) for code in range(0xE0000, 0xE0080)]
+
+
+def test_no_name_with_a_character_that_is_not_seen_is_offered() -> None:
+    assert len(_UNSEEN) > 100
+    offered = [
+        name for character in _UNSEEN for name in (f"go{character}od", f"good{character}") if not _name_fault(name, 256)
+    ]
+    assert offered == []
+    assert [_name_fault(name, 256) for name in ("get_rain", "wetter-für-öl", "天気", "сколько", "❤️")] == [""] * 5

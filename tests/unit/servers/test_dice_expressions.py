@@ -81,6 +81,12 @@ def test_each_die_says_what_became_of_it() -> None:
     assert (first.total, second.total, second.label) == (14, 0, "luck")
 
 
+def test_each_success_and_failure_of_a_die_has_its_mark() -> None:
+    roller = Roller(Falling(10, 8, 1, 2, 5))
+    assert roller.total(parse("5d10>=8>=10f<=2f=1")) == 0
+    assert [die.text() for die in roller.throws[0].dice] == ["10**", "8*", "1--", "2-", "5"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

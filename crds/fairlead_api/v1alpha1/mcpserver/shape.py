@@ -14,8 +14,8 @@ from fairlead_api.v1alpha1.mcpserver.auth import CredentialSource
 
 ShownName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]
 """Name of a tool by the rule of MCP 2026-07-28 (tools, names; SEP-986)."""
-ArgumentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-"""Name of an argument that every model provider accepts."""
+ArgumentName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+"""Name of an argument that every model provider accepts. The shortest maximum is Anthropic's."""
 _ANY_JSON: Final[dict[str, Any]] = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -122,7 +122,7 @@ class CallContext:
         """Requests of clients that are not answered yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle_event: asyncio.Event | None = None
-        """Set when the last call ends; None before `wait_until_idle` first waits for that."""
+        """Set when the last call ends; None while nothing waits for that."""
 
     def begin(self, call: OpenCall) -> None:
         self.calls.add(call)
@@ -133,6 +133,7 @@ class CallContext:
         self.metrics.in_flight -= 1
         if self._idle_event is not None and not self.calls:
             self._idle_event.set()
+            self._quiet = None
 
     def keep_task(self, task: asyncio.Task[None]) -> None:
         """Keep a reference to an asyncio task until it is done."""
@@ -159,5 +160,6 @@ class CallContext:
     async def wait_until_idle(self) -> None:
         """Return when no call is in progress."""
         while self.calls:
-            self._idle_event = asyncio.Event()
+            if self._quiet is None:
+                self._idle_event = asyncio.Event()
             await self._idle_event.wait()

@@ -67,6 +67,7 @@ def test_all_that_can_be_set_is_read(tmp_path: Path) -> None:
         ),
         ({"providers": [{**PROVIDER, "prompt": "none"}]}, "shows no page to sign in: omit it, or set consent"),
         ({"tokenSeconds": 3_600}, "<= 600"),
+        ({"clients": [{"id": "a", "redirectUris": ["https://a/"], "secretSha256": "0" * 64 + "\n"}]}, "length <= 64"),
         ({"unrenewedHours": 24}, "<= 12"),
         (
             {"providers": [{**PROVIDER, "issuer": "other"}]},
