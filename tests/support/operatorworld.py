@@ -10,7 +10,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -207,14 +207,18 @@ async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configu
 
 
 @contextlib.asynccontextmanager
-async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
-    """Run an operator within the context. It releases its Lease at the end."""
+async def running(
+    world: World, settings: Settings = QUICK, *, owners: Sequence[Json] = (), **changes: Any
+) -> AsyncIterator[Operator]:
+    """Run an operator within the context. It releases its Lease at the end. `owners` are those that the process reads
+    from the cluster at its start.
+    """
     kubeconfig = changes.pop("kubeconfig", "")
     settings = settings.replace(namespace=world.release, **changes)
     operator = build(
         settings,
         await configuration_of(world.plane, kubeconfig),
-        dependencies=Dependencies(resolve=world.hosts.resolve),
+        dependencies=Dependencies(resolve=world.hosts.resolve, owners=owners),
     )
     task = asyncio.create_task(operator.run(), name="operator under test")
     try:
