@@ -203,8 +203,7 @@ class Operator:
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
-            self.telemetry.scraped.forget()
-            self.telemetry.policies_enforced.clear()
+            self.telemetry.forget()
 
 
 class _Leadership:
