@@ -209,7 +209,7 @@ async def test_objects_that_the_operator_wrote_go_with_the_release(
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
 
 
-async def test_what_the_operator_wrote_outlives_a_change_of_its_account_and_goes_with_the_release(
+async def test_written_objects_outlive_a_change_of_the_account_and_go_with_the_release(
     plane: ControlPlane, helm: Helm, tmp_path: Path
 ) -> None:
     helm.install()

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -207,13 +207,11 @@ async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configu
 
 
 @contextlib.asynccontextmanager
-async def running(
-    world: World, settings: Settings = QUICK, *, owners: Sequence[Json] = (), **changes: Any
-) -> AsyncIterator[Operator]:
-    """Run an operator within the context. It releases its Lease at the end. `owners` are those that the process reads
-    from the cluster at its start.
+async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
+    """Run an operator within the context. It releases its Lease at the end. `owners` of the changes are those that the
+    process reads from the cluster at its start.
     """
-    kubeconfig = changes.pop("kubeconfig", "")
+    kubeconfig, owners = changes.pop("kubeconfig", ""), changes.pop("owners", ())
     settings = settings.replace(namespace=world.release, **changes)
     operator = build(
         settings,
