@@ -56,7 +56,8 @@ class Informer(Generic[T]):
     list is then read from etcd, and further lists from the API server's cache.
 
     `on_contact` is called whenever the API server has responded. `on_failure` is called after each failure, before a
-    pause of 0.1 to 2 seconds. By default, failures are logged, except outages while the informer watches.
+    pause of 0.1 to 2 seconds; without it, `on_new_failure` is called once for failures in a row that are the same. By
+    default, new failures are logged, except outages while the informer watches.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Informer(Generic[T]):
         resync: float = RESYNC_SECONDS,
         on_contact: Callable[[], None] = lambda: None,
         on_failure: Callable[[ApiError], None] | None = None,
+        on_new_failure: Callable[[ApiError], None] | None = None,
         random: Callable[[], float] = randomness.random,
     ) -> None:
         self._kube = kube
@@ -77,7 +79,8 @@ class Informer(Generic[T]):
         self._watches = watches
         self._resync = resync
         self._on_contact = on_contact
-        self._on_failure = on_failure or self._log
+        self._on_failure = on_failure or self._log_once
+        self._on_new_failure = on_new_failure
         self._random = random
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
@@ -86,7 +89,7 @@ class Informer(Generic[T]):
         self._listed_at = 0.0
         """Time of the last list, by the event loop's clock."""
         self._state_logged = ""
-        """Failure that was logged last; it is not logged again before a success."""
+        """Failure that was told last; it is not told again before a success."""
         self.synced = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -143,14 +146,20 @@ class Informer(Generic[T]):
         self.synced.set()
         return version
 
-    def _log(self, error: ApiError) -> None:
+    def _log_once(self, error: ApiError) -> None:
         is_outage = isinstance(error, Unavailable)
         state = "unavailable" if is_outage else str(error)
-        if state == self._state_logged or (
-            is_outage and self._watches
-        ):  # after an outage, a list shows what was missed
+        if state == self._state_logged:
             return
+        if self._on_new_failure is not None:
+            self._on_new_failure(error)
+        elif is_outage and self._watches:  # after an outage, a list shows what was missed
+            return
+        else:
+            self._log(error)
         self._state_logged = state
+
+    def _log(self, error: ApiError) -> None:
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
         consequence = (
             "the request is tried again" if self._watches else "deletions are not noticed until a list succeeds"

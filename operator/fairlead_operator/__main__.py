@@ -13,20 +13,21 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.logs import set_up
-from fairlead_kube.client import Kube
+from fairlead_kube.client import Json, Kube
 from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_kube.errors import ApiError
 from fairlead_mcp.addresses import authority
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.interpreter import keep_loop_responsive
 from fairlead_operator.kube.installationsecret import InstallationSecret
+from fairlead_operator.kube.owners import account_references, service_references
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
-from fairlead_operator.kube.service_account import owner_references
 from fairlead_operator.probes import serve
 from fairlead_operator.settings import ReleaseSettings, Settings
 
@@ -66,11 +67,12 @@ async def _run(settings: Settings) -> None:
     kube = Kube.connect(configuration)
     try:
         await check_cluster(kube, release.release_namespace, release.watch_namespace, release.secrets_read_in)
+        services = await service_references(kube, release.release_namespace, release.owner_service)
         if release.installation_secret:
-            settings = settings.replace(pull_token=await _pull_token(kube, release))
+            settings = settings.replace(pull_token=await _pull_token(kube, release, services))
     finally:
         await kube.aclose()
-    operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process))
+    operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process, owners=services))
     async with AsyncExitStack() as stack:
         try:
             port = await stack.enter_async_context(serve(operator, metrics.address, metrics.port))
@@ -83,13 +85,12 @@ async def _run(settings: Settings) -> None:
         await _until_signal(operator)
 
 
-async def _pull_token(kube: Kube, release: ReleaseSettings) -> str:
+async def _pull_token(kube: Kube, release: ReleaseSettings, services: Sequence[Json]) -> str:
     """The pull token of the installation's Secret, which is created if it is missing. Raises CannotStart."""
     namespace, name = release.release_namespace, release.installation_secret
+    owners = [*account_references(release.owner_token, namespace), *services]
     try:
-        return await InstallationSecret(
-            kube, namespace, name, owner_references(release.owner_token, namespace)
-        ).ensure()
+        return await InstallationSecret(kube, namespace, name, owners).ensure()
     except ApiError as error:
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 

@@ -63,11 +63,11 @@ from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from fairlead_operator.kube.owned import OwnedObjects
+from fairlead_operator.kube.owners import account_references
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import serves_domain_policies
 from fairlead_operator.kube.seeded_tiers import TierSeeder
-from fairlead_operator.kube.service_account import owner_references
 from fairlead_operator.kube.watched_lease import (
     DURATION_FACTOR,
     OtherReleases,
@@ -102,6 +102,8 @@ class Dependencies:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     rng: random.Random = dataclasses.field(default_factory=random.Random)
+    owners: Sequence[Json] = ()
+    """Owner references that were read from the cluster, in addition to the ServiceAccount."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,10 @@ class StartupConfiguration:
     """Addresses that servers may have."""
 
     @classmethod
-    def load(cls, settings: Settings) -> StartupConfiguration:
-        """Read the values. Raises BadSetting."""
-        references = owner_references(settings.release.owner_token, settings.release.release_namespace)
-        return cls(read_tiers(settings.publish.tiers), references, settings.egress.rules)
+    def load(cls, settings: Settings, owners: Sequence[Json]) -> StartupConfiguration:
+        """Read the values; `owners` are added to the ServiceAccount. Raises BadSetting."""
+        account = account_references(settings.release.owner_token, settings.release.release_namespace)
+        return cls(read_tiers(settings.publish.tiers), [*account, *owners], settings.egress.rules)
 
 
 class Operator:
@@ -132,7 +134,7 @@ class Operator:
         self.telemetry = Telemetry()
         self.configuration = configuration
         self.dependencies = dependencies
-        self.startup = StartupConfiguration.load(settings)
+        self.startup = StartupConfiguration.load(settings, dependencies.owners)
         self._kube = Kube.connect(configuration)
         lease = settings.lease
         duration = lease.seconds
@@ -201,8 +203,7 @@ class Operator:
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
-            self.telemetry.scraped.forget()
-            self.telemetry.policies_enforced.clear()
+            self.telemetry.forget()
 
 
 class _Leadership:

@@ -136,6 +136,7 @@ def compose(
             on_ready=telemetry.show_ready,
             on_entry=on_entry,
             on_tool_changes=telemetry.count_tool_changes,
+            on_refused_catalog=telemetry.publish_failures.labels("catalog").inc,
         ),
         options.reconciler,
         clocks,

@@ -125,6 +125,8 @@ class ReconcilerObserver:
     """Receives each catalog after its publication."""
     on_tool_changes: Callable[[ToolChanges], None] = lambda changes: None
     """Receives the tools that a published catalog added, removed or changed."""
+    on_refused_catalog: Callable[[], None] = lambda: None
+    """Called for each catalog that the API server refuses."""
     on_ready: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
     """Receives each condition Ready; None when the server was deleted."""
     on_entry: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None
@@ -145,6 +147,7 @@ class Reconciler:
         self._platform = parts.platform
         self._enqueue = observer.enqueue
         self._on_catalog = observer.on_catalog
+        self._on_refused_catalog = observer.on_refused_catalog
         self._on_ready = observer.on_ready
         self._on_entry = observer.on_entry
         self._prober = parts.prober
@@ -441,6 +444,7 @@ class Reconciler:
         except NamespaceTerminating:
             raise
         except REFUSALS as error:
+            self._on_refused_catalog()
             logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
             refusal = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")
             return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), refusal

@@ -61,6 +61,10 @@ class ReleaseSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Path of the token of the pod's ServiceAccount, which then owns documents, copied credentials and the Lease, so
     that they are deleted when the release is uninstalled. Empty: they stay.
     """
+    owner_service: ObjectName = ""
+    """Name of a Service of the release, which then owns these objects too: they are deleted when both are gone, and
+    stay when the release changes the ServiceAccount. Empty: none.
+    """
     kubeconfig: str = ""
     """Path of a kubeconfig. Empty: `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount."""
     credentials_name: ObjectName = "fairlead-credentials"

@@ -141,6 +141,14 @@ class Telemetry:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
 
+    def forget(self) -> None:
+        """Drop what is known of servers, gateways and the network, when this process stops leading."""
+        self.scraped.forget()
+        for gauge in (self.held_definitions, self.policies_enforced):
+            gauge.clear()
+        for gauge in (self.servers, self.queue_depth):
+            gauge.set(0)
+
     def show_held_back(self, key: ServerKey, held_count: int | None) -> None:
         """Set the number of a server's definitions that are held back; None for a server that is not pinned, or was
         deleted.

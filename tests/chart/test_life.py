@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ import pytest
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, decode
 from fairlead_api.documents.rules import Rules
+from fairlead_kube.client import Kube
+from fairlead_operator.kube.owners import service_references
 from helmworld import CHART, NAMESPACE, Helm, Refused, get, rendered_object
-from operatorworld import World, running
+from operatorworld import World, configuration_of, running
 from toolservers import sdk_server
 from waiting import until
 
@@ -204,6 +207,37 @@ async def test_objects_that_the_operator_wrote_go_with_the_release(
     helm.uninstall()
     until("nothing left", lambda: objects_in(plane, NAMESPACE) == [], seconds=60)
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
+
+
+async def test_written_objects_outlive_a_change_of_the_account_and_go_with_the_release(
+    plane: ControlPlane, helm: Helm, tmp_path: Path
+) -> None:
+    helm.install()
+    plane.await_definitions()
+    world = World(plane, plane.create_namespace("tools"), NAMESPACE)
+    own = {**account(plane, tmp_path), "installation_secret": "fairlead"}
+    async with aclosing(Kube.connect(await configuration_of(plane, own["kubeconfig"]))) as kube:
+        owners = await service_references(kube, NAMESPACE, "fairlead-operator")
+    async with sdk_server() as url, running(world, owners=owners, **own):
+        world.create("remote", {"url": url})
+        await world.until("a catalog", lambda: world.catalog("remote"))
+    before = objects_in(plane, NAMESPACE)
+    keys = get(plane, "secrets", "-n", NAMESPACE, "--field-selector", "metadata.name=fairlead")[0]["data"]
+
+    def owned_by(kind: str) -> list[str]:
+        """Objects with an owner of this kind."""
+        items = get(plane, "secrets,configmaps,leases", "-n", NAMESPACE)
+        references = [(item["metadata"]["name"], item["metadata"].get("ownerReferences") or ()) for item in items]
+        return [name for name, refs in references if any(reference["kind"] == kind for reference in refs)]
+
+    assert owned_by("Service") == owned_by("ServiceAccount") != []
+    helm.upgrade("--set", "operator.serviceAccount.create=false,operator.serviceAccount.name=ours")
+    until("the account owns nothing any more", lambda: owned_by("ServiceAccount") == [], seconds=60)
+    assert set(before) <= set(objects_in(plane, NAMESPACE))
+    assert get(plane, "secrets", "-n", NAMESPACE, "--field-selector", "metadata.name=fairlead")[0]["data"] == keys
+
+    helm.uninstall()
+    until("nothing left", lambda: objects_in(plane, NAMESPACE) == [], seconds=60)
 
 
 async def test_an_operator_of_one_namespace_needs_no_right_in_another(

@@ -59,6 +59,21 @@ def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in told
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "gateway.routes",
+        "gateway.settings",
+        "gateway.podAnnotations",
+        "operator.podAnnotations",
+        "identity.issuers",
+        "identity.authorizationServer",
+    ],
+)
+def test_a_value_that_is_taken_back_is_as_its_empty_default(helm: Helm, value: str) -> None:
+    assert helm.template("--set", f"{value}=null") == render(DEFAULT)
+
+
 def test_every_object_is_as_kubeconform_wants_it(plane_with_kinds: ControlPlane, tmp_path: Path) -> None:
     """One process checks all files of values, because reading the schemas takes most of the time."""
     _, document = plane_with_kinds.request("GET", "/openapi/v2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane import REPOSITORY
-from helmworld import NAMESPACE, Helm, grants, objects, of_kind, rendered_object
+from helmworld import NAMESPACE, Helm, environment, grants, objects, of_kind, rendered_object
 
 
 def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
@@ -30,6 +30,24 @@ def test_logs_of_pods_are_read_only_where_a_value_grants_it(helm: Helm) -> None:
             assert (
                 "FAIRLEAD_POD_LOGS" in str(rendered_object(manifests, "Deployment", "fairlead-operator"))
             ) is granted
+
+
+def test_an_operator_of_one_namespace_may_read_the_service_that_owns_what_it_writes(helm: Helm) -> None:
+    manifests = helm.template("--set", "watchNamespace=team")
+    name = environment(manifests, "operator")["FAIRLEAD_OWNER_SERVICE"]
+    assert rendered_object(manifests, "Service", name)["metadata"]["namespace"] == NAMESPACE
+    (rule,) = [
+        rule
+        for rule in rendered_object(manifests, "Role", "fairlead-operator")["rules"]
+        if rule["resources"] == ["services"]
+    ]
+    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["get"])
+
+
+def test_an_account_of_somebody_else_owns_nothing_because_it_outlives_the_release(helm: Helm) -> None:
+    own, other = "operator.serviceAccount.name=ours", "operator.serviceAccount.create=false"
+    assert "FAIRLEAD_OWNER_TOKEN" in environment(helm.template("--set", own), "operator")
+    assert "FAIRLEAD_OWNER_TOKEN" not in environment(helm.template("--set", f"{own},{other}"), "operator")
 
 
 def test_roles_and_bindings_of_the_chart_carry_its_labels(helm: Helm) -> None:

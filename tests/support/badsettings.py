@@ -85,6 +85,7 @@ TEXTS: Final[dict[str, str]] = {
     "lease_name": "fairlead operator",
     "credentials_name": "Credentials",
     "installation_secret": "a_b",
+    "owner_service": "a_b",
     "image_pull_secrets": "registry/login",
     "any_pod_templates_in": "team.a",
     "secret_namespaces": "team.a",

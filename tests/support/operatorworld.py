@@ -208,13 +208,15 @@ async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configu
 
 @contextlib.asynccontextmanager
 async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
-    """Run an operator within the context. It releases its Lease at the end."""
-    kubeconfig = changes.pop("kubeconfig", "")
+    """Run an operator within the context. It releases its Lease at the end. `owners` of the changes are those that the
+    process reads from the cluster at its start.
+    """
+    kubeconfig, owners = changes.pop("kubeconfig", ""), changes.pop("owners", ())
     settings = settings.replace(namespace=world.release, **changes)
     operator = build(
         settings,
         await configuration_of(world.plane, kubeconfig),
-        dependencies=Dependencies(resolve=world.hosts.resolve),
+        dependencies=Dependencies(resolve=world.hosts.resolve, owners=owners),
     )
     task = asyncio.create_task(operator.run(), name="operator under test")
     try:

@@ -262,7 +262,7 @@ egress:
 {{/* Keys of providers as sources of a projected volume; nothing where there are none. A Secret that is not there keeps no pod
 from its start: requests to that provider are told. */}}
 {{- define "fairlead.gateway.providerKeys" -}}
-{{- range $name, $provider := .Values.gateway.routes.providers }}
+{{- range $name, $provider := (default dict .Values.gateway.routes).providers }}
 {{- with $provider.keySecret }}
 - secret:
     name: {{ .name | quote }}
@@ -288,7 +288,7 @@ from its start: requests to that provider are told. */}}
 
 {{/* Secrets of the gateway as a client of providers, as sources of a projected volume; nothing where there are none. */}}
 {{- define "fairlead.gateway.clientSecrets" -}}
-{{- range $index, $provider := .Values.identity.authorizationServer.providers }}
+{{- range $index, $provider := (default dict .Values.identity.authorizationServer).providers }}
 {{- with $provider.clientSecret }}
 - secret:
     name: {{ .name | quote }}

@@ -256,8 +256,8 @@ VERIFIED: Final = {
     ),
     Cause.SIGN_IN_REQUIRED: CauseExplanation(
         "False",
-        "The server shows its tools only to people who have signed in, and nobody has yet. Until then, it has one "
-        "tool, sign_in, which answers with a link.",
+        "The server shows its tools only to people who have signed in or entered their key, and it has accepted nobody "
+        "yet. Until then, it has one tool, sign_in, which answers with a link.",
         "Sign in: fairlead login SERVER, or call the tool sign_in. If the server takes a token of yours instead, set "
         "spec.auth.bearer.",
     ),

@@ -209,7 +209,7 @@ class SecretGrantStore(WatchingGrantStore):
 
     async def _watch(self, secret: _WatchedSecret) -> None:
         scope = Scope(SECRETS, Secret, self._namespace, name=secret.name)
-        await Informer(self._kube, scope, secret, on_failure=secret.note_failure).run()
+        await Informer(self._kube, scope, secret, on_new_failure=secret.note_failure).run()
 
 
 class _Edit:

@@ -38,7 +38,7 @@ class KeySecret:
         self.name = f"Secret {secret}"
 
     async def run(self, deliver: Callable[[KeyDocument], None]) -> None:
-        await Informer(self._kube, self._scope, _KeyStore(self.name, deliver), on_failure=self._note_failure).run()
+        await Informer(self._kube, self._scope, _KeyStore(self.name, deliver), on_new_failure=self._note_failure).run()
 
     def _note_failure(self, error: ApiError) -> None:
         log.warning("The API keys of %s cannot be read, and the last ones stay in use: %s", self.name, error)

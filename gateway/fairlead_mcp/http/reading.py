@@ -86,7 +86,9 @@ def _refusal_sentence(answer: Answer) -> str:
     if status == 401:
         challenge = answer.headers.get(b"www-authenticate", b"").decode("latin-1")
         scheme = f" ({challenge.split(' ')[0]})" if challenge else ""
-        return f"the server requires credentials{scheme}, or rejects the credentials that it got (401)"
+        error = error_in(answer.body)
+        why = f": {jsonrpc.excerpt(error.message.encode())}" if error is not None and error.message else ""
+        return f"the server requires credentials{scheme}, or rejects the credentials that it got (401){why}"
     if status == 403:
         return f"the server forbids the request (403){_quote(answer)}"
     if status == 404:

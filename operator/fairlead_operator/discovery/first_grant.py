@@ -36,7 +36,9 @@ _ONLY_EVENTS: Final = (
     "the server speaks only HTTP+SSE (MCP 2024-11-05) at this URL, where a connection carries one credential, but each "
     "user's calls have a token of their own: use the server's URL for streamable HTTP, often with /mcp in place of /sse"
 )
-NOT_SIGNED_IN: Final = "the server lists its tools only to people who have signed in, and nobody has yet"
+NOT_SIGNED_IN: Final = (
+    "the server lists its tools only to people who have signed in or entered their key, and it has accepted nobody yet"
+)
 
 
 @dataclass(frozen=True)

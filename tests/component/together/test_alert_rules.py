@@ -16,6 +16,7 @@ RULES = Path(__file__).parents[3] / "charts/fairlead/alerts/fairlead.yaml"
 ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 CALLS = 'mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",fairlead_server="a/b"'
 LAG = "fairlead_operator_sample_lag_seconds_bucket"
+TOOL = 'gen_ai_tool_name="t",fairlead_server="a/b"'
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ STORIES = {
         170,
     ),
     "FairleadPublishingFails": Story(
-        {'fairlead_operator_publish_failures_total{what="state"}': "0+1x8 8x30"}, 4, 8, 30
+        {'fairlead_operator_publish_failures_total{what="state"}': "0+1x20 20x30"}, 9, 13, 35
     ),
     "FairleadWritesUndone": Story(
         {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 4 6+1x20 26x30"}, 4, 12, 45
@@ -165,7 +166,11 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
         'fairlead_operator_probes_total{outcome="none"}': "0+5x60",
         'fairlead_operator_probes_total{outcome="ok"}': "0+6x60",
     },
-    "FairleadPublishingFails": {'fairlead_operator_publish_failures_total{what="state"}': "7x60"},
+    "FairleadPublishingFails": {
+        'fairlead_operator_publish_failures_total{what="state"}': "7x60",
+        'fairlead_operator_publish_failures_total{what="rules"}': "0x10 1x50",
+        'fairlead_operator_publish_failures_total{what="catalog"}': "0x10 5 10 15x48",
+    },
     "FairleadWritesUndone": {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 1 2 3x57"},
     "FairleadDefinitionsHeld": {'fairlead_held_definitions{namespace="n",server="s"}': "0x60"},
 }
@@ -187,6 +192,19 @@ def test_the_shipped_rule_waits_fires_and_clears(alert: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("alert", STAYS_QUIET)
 def test_the_shipped_rule_does_not_fire_at_what_is_meant_or_passes(alert: str, tmp_path: Path) -> None:
     run_rule(alert, STAYS_QUIET[alert], {minute: [] for minute in range(61)}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("alert", "series"),
+    [
+        ("FairleadToolLeftTier", {f'fairlead_tool_in_tier{{{TOOL},fairlead_tier="fast"}}': "1x5 " + "0 1 0 " * 15}),
+        ("FairleadToolDegraded", {f"fairlead_tool_degraded{{{TOOL}}}": "0x5 " + "1 0 1 " * 15}),
+    ],
+)
+def test_a_tool_that_is_shown_for_a_trial_now_and_then_is_told_all_the_same(
+    alert: str, series: Mapping[str, str], tmp_path: Path
+) -> None:
+    run_rule(alert, series, {15: [], 18: [{"labels": "{}", "value": 1}], 40: [{"labels": "{}", "value": 1}]}, tmp_path)
 
 
 def run_rule(alert: str, series: Mapping[str, str], expected: Mapping[int, Sequence[object]], folder: Path) -> None:

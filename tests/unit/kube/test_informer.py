@@ -179,3 +179,11 @@ async def test_a_refusal_is_logged_once_and_an_outage_not_at_all(caplog: pytest.
     caplog.clear()
     await follow(Scripted([Unavailable("away")], forever=True), 10)
     assert caplog.records == []
+
+
+async def test_a_reader_is_told_of_each_new_failure_once_outages_included_and_again_after_a_success() -> None:
+    refusal, away = Forbidden("cannot watch pods (403)"), Unavailable("away")
+    kube = Scripted([away, away, refusal, refusal, event("BOOKMARK", 7), refusal])
+    told: list[str] = []
+    await follow(kube, 60, on_new_failure=lambda error: told.append(str(error)))
+    assert told == ["away", "cannot watch pods (403)", "cannot watch pods (403)"]

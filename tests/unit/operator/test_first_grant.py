@@ -418,7 +418,7 @@ async def test_a_refresh_says_that_nobody_has_signed_in() -> None:
         catalog = await bench.catalog()
     assert catalog is not None
     assert catalog.refreshed is not None
-    assert "nobody has yet" in catalog.refreshed.failure
+    assert "it has accepted nobody yet" in catalog.refreshed.failure
 
 
 def laptop(script: Script, headers: dict[str, str] | None = None, url: str = "https://demo.example/mcp") -> Bench:

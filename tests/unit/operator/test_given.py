@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_operator.kube.service_account import owner_references
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import Forbidden
+from fairlead_kube.resources import Kind
+from fairlead_operator.kube.owners import account_references, service_references
 from fairlead_operator.publish.configured_tiers import read_tiers
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
@@ -70,7 +73,7 @@ def test_a_file_of_tiers_that_is_not_utf_8_or_missing_is_named(tmp_path: Path) -
 
 
 def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:
-    (owner,) = owner_references(write_file(tmp_path, token(claims("release"))), "release")
+    (owner,) = account_references(write_file(tmp_path, token(claims("release"))), "release")
     assert owner == {"apiVersion": "v1", "kind": "ServiceAccount", "name": "fairlead-operator", "uid": "11aa"}
 
 
@@ -78,10 +81,37 @@ def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> Non
 def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert owner_references(write_file(tmp_path, content), "release") == []
+    assert account_references(write_file(tmp_path, content), "release") == []
     assert "will not delete" in caplog.text
 
 
+class _Services:
+    """An API server with one Service, or one that refuses to show it."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+
+    async def metadata(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any]:
+        if not self._uid:
+            raise Forbidden(f"cannot get {kind.display_name(namespace, name)} (403)", status=403)
+        return {"name": name, "namespace": namespace, "uid": self._uid}
+
+
+async def test_written_objects_belong_to_a_service_of_the_release_too(caplog: pytest.LogCaptureFixture) -> None:
+    kube = cast("Kube", _Services("22bb"))
+    (owner,) = await service_references(kube, "release", "fairlead-operator")
+    assert owner == {"apiVersion": "v1", "kind": "Service", "name": "fairlead-operator", "uid": "22bb"}
+    assert await service_references(kube, "release", "") == []
+    assert caplog.text == ""
+
+
+async def test_a_service_that_may_not_be_read_owns_nothing_and_the_log_says_what_to_grant(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert await service_references(cast("Kube", _Services("")), "release", "fairlead-operator") == []
+    assert "grant the operator's account `get` on the Service" in caplog.text
+
+
 def test_owners_without_an_account_are_empty_and_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    assert owner_references("", "release") == []
+    assert account_references("", "release") == []
     assert caplog.text == ""

@@ -27,6 +27,7 @@ from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.outcome import Stalled, Waiting
 from fairlead_operator.ports import ConditionVerdict, PlatformTrouble, ResolvedCredential, Workload
 from fairlead_operator.reconciler import ReconcilerOptions
+from fairlead_operator.telemetry import Telemetry
 from fairlead_operator.workqueue import ItemBackoff
 from operatorfakes import (
     NOW,
@@ -55,6 +56,7 @@ class Bench:
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
     connector: ScriptedConnector = field(default_factory=ScriptedConnector)
     declarations: MemoryDeclarations = field(default_factory=MemoryDeclarations)
+    telemetry: Telemetry = field(default_factory=Telemetry)
     controller: Controller | None = None
 
     def declare(self, name: str = "demo", *tools: str, **spec: Any) -> Script:
@@ -72,7 +74,7 @@ class Bench:
             controller=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
             clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time),
         )
-        controller = compose(adapters, installation)
+        controller = compose(adapters, installation, telemetry=self.telemetry)
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:
@@ -342,11 +344,14 @@ async def test_an_apply_that_fails_is_tried_again_soon_and_one_that_is_refused_l
             assert await controller.reconciler.reconcile(KEY) == expected
 
 
+FAILURES = ("fairlead_operator_publish_failures_total", {"what": "catalog"})
 FULL_QUOTA = Forbidden("cannot create ConfigMap (403): exceeded quota: count/configmaps", status=403)
 
 
 @pytest.mark.parametrize("published", [False, True], ids=["new", "changed"])
-async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_published(published: bool) -> None:
+async def test_a_catalog_that_is_refused_is_counted_and_said_in_the_status_until_it_is_published(
+    published: bool,
+) -> None:
     """If refusals were not caught, the status of a new server would stay empty."""
     bench = Bench()
     script = bench.declare("demo", "a")
@@ -364,6 +369,7 @@ async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_publi
         assert ready is not None
         assert "the server's tools are not published: cannot create ConfigMap (403): exceeded quota" in ready.message
         assert status.tools == (1 if published else None)
+        assert (bench.telemetry.registry.get_sample_value(*FAILURES) or 0) >= 1
         bench.documents.trouble = None
         await asyncio.sleep(90)
         assert bench.ready() == ("True", "Verified")

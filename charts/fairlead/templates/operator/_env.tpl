@@ -10,9 +10,14 @@
       fieldPath: status.podIPs
 - name: FAIRLEAD_LEASE_NAME
   value: {{ include "fairlead.fullname" . }}-operator
-# What the operator writes here goes with its account when the release is uninstalled.
+# What the operator writes here goes with its account and its Service when the release is uninstalled. An account of
+# somebody else stays then.
+{{- if .Values.operator.serviceAccount.create }}
 - name: FAIRLEAD_OWNER_TOKEN
   value: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+- name: FAIRLEAD_OWNER_SERVICE
+  value: {{ include "fairlead.fullname" . }}-operator
 - name: FAIRLEAD_GATEWAYS
   value: http://{{ include "fairlead.fullname" . }}-gateway-ops.{{ .Release.Namespace }}.svc:9464
 {{- if .Values.secret.existingSecret }}

@@ -290,3 +290,14 @@ def test_held_definitions_are_counted_per_server_and_forgotten_with_it() -> None
     telemetry.show_held_back(KEY, None)
     telemetry.show_held_back(ServerKey("team", "never pinned"), None)
     assert "fairlead_held_definitions{" not in generate_latest(telemetry.registry).decode()
+
+
+def test_a_replica_that_stops_leading_exports_nothing_of_the_servers_any_more() -> None:
+    """Another replica exports the same series then, and alerts add them up."""
+    telemetry = Telemetry()
+    telemetry.show_held_back(KEY, 2)
+    telemetry.servers.set(3)
+    telemetry.forget()
+    text = generate_latest(telemetry.registry).decode()
+    assert "fairlead_held_definitions{" not in text
+    assert "fairlead_operator_servers 0.0" in text

@@ -1,9 +1,10 @@
-"""Owner references to the operator's ServiceAccount, for all objects that it writes into the release's namespace.
+"""Owner references of all objects that the operator writes into the release's namespace.
 
 Documents, copied credentials and the Lease are not part of the Helm release, so uninstalling the release would leave
-them. The ServiceAccount is part of the release, and the garbage collector deletes the objects that it owns. The
-operator's Deployment is not the owner: when somebody deletes the Deployment, decisions stop, but the served documents
-must stay. Without its ServiceAccount the operator could not write anyway.
+them. The operator's ServiceAccount and its Service are part of the release. The garbage collector deletes what they own
+when both are gone: an upgrade to a ServiceAccount that somebody else made deletes the release's own, and the served
+documents and the keys of the installation must stay. The operator's Deployment is not an owner: when somebody deletes
+it, decisions stop, but the served documents must stay too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Final
 
 import msgspec
 
-from fairlead_kube.client import Json
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError
+from fairlead_kube.resources import SERVICES
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class _Claims(msgspec.Struct):
     kubernetes: _Kubernetes = msgspec.field(name=_CLAIM)
 
 
-def owner_references(token_path: str, namespace: str) -> list[Json]:
+def account_references(token_path: str, namespace: str) -> list[Json]:
     """`ownerReferences` for objects in `namespace`: the ServiceAccount whose token is in the file `token_path`.
 
     Each token that Kubernetes mounts into a pod contains the account's name and UID. The list is empty without a path.
@@ -70,3 +73,23 @@ def owner_references(token_path: str, namespace: str) -> list[Json]:
         return []
     account = claim.serviceaccount
     return [{"apiVersion": "v1", "kind": "ServiceAccount", "name": account.name, "uid": account.uid}]
+
+
+async def service_references(kube: Kube, namespace: str, name: str) -> list[Json]:
+    """`ownerReferences` for objects in `namespace`: the Service `name`. The list is empty without a name, and, with a
+    warning, if the Service cannot be read.
+    """
+    if not name:
+        return []
+    try:
+        metadata = await kube.metadata(SERVICES, namespace, name)
+    except ApiError as error:
+        logger.warning(
+            "the Service %s of this release cannot be read (%s): what the operator publishes is deleted when the "
+            "release changes operator.serviceAccount, or stays when the release is uninstalled; to prevent this, grant "
+            "the operator's account `get` on the Service",
+            name,
+            error,
+        )
+        return []
+    return [{"apiVersion": "v1", "kind": SERVICES.kind, "name": name, "uid": metadata["uid"]}]
