@@ -113,7 +113,8 @@ class Sources:
             if last is not None and last[0] == signature:
                 read_files[file] = last
             else:
-                fresh = self._read(file, is_named)
+                declared = last is not None and not last[1].declares_nothing
+                fresh = self._read(file, is_named, is_ours=is_named or declared)
                 read_files[file] = (signature, fresh if last is None else _restore_unreadable(fresh, last[1]))
         self._read_files = read_files
         self._unreadable = unreadable
@@ -153,7 +154,8 @@ class Sources:
                 if file.suffix in SUFFIXES and not hidden and not file.is_dir():
                     yield file, False
 
-    def _read(self, file: Path, is_named: bool) -> FileContents:
+    def _read(self, file: Path, is_named: bool, *, is_ours: bool) -> FileContents:
+        """Read a file. Without `is_ours`, the file may be of another program, whose problems are left out."""
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
                 by_name = "" if is_named else "; an OpenAPI document may be larger if it is named: fairlead up "
@@ -167,7 +169,7 @@ class Sources:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {reason}")])
         contents = self._parse(text, file, bare=is_named or file.name in PROJECT_FILES)
-        if not is_named and not any(word in text for word in _FAIRLEAD_WORDS):
+        if not is_ours and not any(word in text for word in _FAIRLEAD_WORDS):
             contents.problems = []
             contents.remarks = []
             contents.refused = []
