@@ -42,7 +42,7 @@ RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to read a store that is unavailable."""
 _NO_ADDRESS: Final = (
     "this server wants each user to sign in, but the gateway does not know its own address for browsers: set "
-    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
+    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as {} for browsers here"
 )
 _NO_STORE: Final = (
     "this server wants each user to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
@@ -105,7 +105,7 @@ class SignIns(SignInLinks, SignInWait):
         if self._services.store is None:
             raise GrantFailed(_NO_STORE, cause=SIGN_IN_REQUIRED)
         if not self.site.base():
-            raise GrantFailed(_NO_ADDRESS, cause=SIGN_IN_REQUIRED)
+            raise GrantFailed(_NO_ADDRESS.format(self.site.loopback()), cause=SIGN_IN_REQUIRED)
         if not (self.site.local or self.site.console):
             raise GrantFailed(_NO_CONSOLE, cause=SIGN_IN_REQUIRED)
         pending = self._pending.open(person, holder_of(identity), server, challenge)
