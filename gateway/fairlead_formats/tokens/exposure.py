@@ -157,9 +157,9 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
         sentence += "" if whole.fits else ", which does not fit"
     rest = _cheapest(each for each in options if each.reachable >= whole.reachable)
     if best.reachable < whole.reachable and rest is not None:
-        sentence += (
-            f". It hides {whole.reachable - best.reachable} tools; with all of them {_name_of(rest)} is cheapest"
-        )
+        hidden = whole.reachable - best.reachable
+        tools = "1 tool; with it" if hidden == 1 else f"{hidden} tools; with all of them"
+        sentence += f". It hides {tools} {_name_of(rest)} is cheapest"
         sentence += f" ({rest.priced_tokens:,})"
     return sentence
 

@@ -72,7 +72,7 @@ def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytes
     ]
 
 
-def test_each_sign_in_that_is_wanted_anew_is_told_and_none_after_the_user_signed_in(
+def test_each_sign_in_that_is_wanted_again_is_told_and_none_after_the_user_signed_in(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printed = Printed(capsys)
