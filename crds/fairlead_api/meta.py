@@ -35,8 +35,10 @@ ANNOTATION_RELEASE_PREFIX: Final = "fairlead.dev/release-prefix"
 """On an McpServer: comma-separated prefixes that are reserved for deleted servers of its namespace. Their reservation
 ends."""
 ANNOTATION_FORM: Final = "fairlead.dev/form"
-"""On a server of `fairlead up`: `client-configuration` if an `mcp.json` declares it, with that file's keys."""
+"""On a server of `fairlead up`: `client-configuration` if an `mcp.json` declares it, with that file's keys;
+`litellm` for the proxy of `--litellm`."""
 CLIENT_CONFIGURATION: Final = "client-configuration"
+LITELLM: Final = "litellm"
 ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
 ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
 """`"true"` on the head of a document that the operator is about to delete. A head that disappears without this

@@ -15,9 +15,9 @@ from fairlead_api.client_files.keys import OWN, OWN_FIELDS
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 
-Form = Literal["cluster", "local", "client-configuration"]
-"""Declaration of the server: an McpServer on a cluster, an McpServer on a laptop, or an entry of an `mcp.json` on a
-laptop.
+Form = Literal["cluster", "local", "client-configuration", "litellm"]
+"""Declaration of the server: an McpServer on a cluster; or on a laptop an McpServer, an entry of an `mcp.json`, or the
+option `--litellm`.
 """
 
 NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -119,6 +119,35 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
     }
 )
+_PROXY: Final = "Check the address of the proxy (--litellm or FAIRLEAD_LITELLM_URL)"
+_PROXY_PATH: Final = f"{_PROXY}: its MCP endpoint is /mcp below it."
+_LITELLM: Final[Mapping[Cause, str]] = MappingProxyType(
+    {
+        Cause.CONNECTION_REFUSED: f"{_PROXY} and its port, and whether the proxy runs.",
+        Cause.UNKNOWN_HOST: f"{_PROXY}, and whether this machine is online.",
+        Cause.CONNECT_TIMEOUT: f"{_PROXY}, and the network.",
+        Cause.TLS_FAILED: f"{_PROXY}, and the certificate that the message names.",
+        Cause.HTTP_REFUSED: "Check the key in FAIRLEAD_LITELLM_KEY and the address in --litellm; read the proxy's log.",
+        Cause.UNAUTHORIZED: "Set FAIRLEAD_LITELLM_KEY to a key of the proxy, and start fairlead up again.",
+        Cause.FORBIDDEN: "Give the key in FAIRLEAD_LITELLM_KEY the right to use the proxy's MCP servers.",
+        Cause.REDIRECTED: f"{_PROXY}: give the final address.",
+        Cause.LOOP_DETECTED: f"{_PROXY}: it leads to this gateway.",
+        **dict.fromkeys(
+            (
+                Cause.NOT_MCP,
+                Cause.HTML_INSTEAD_OF_MCP,
+                Cause.EMPTY_ANSWER,
+                Cause.NOT_FOUND,
+                Cause.METHOD_NOT_ALLOWED,
+                Cause.NOT_ACCEPTABLE,
+                Cause.UNSUPPORTED_MEDIA_TYPE,
+                Cause.BAD_HTTP,
+            ),
+            _PROXY_PATH,
+        ),
+    }
+)
+"""The proxy is like a server of an `mcp.json`, but nobody wrote `url` or `headers`."""
 _RUN_IT: Final = "Run its command by hand: standard output may only contain MCP."
 _PERHAPS_NEWER: Final = "Read the server's log. If the server speaks streamable HTTP instead of HTTP+SSE"
 _HANGS: Final = "The server may hang: check what responds at the url, and its path. A server with HTTP+SSE needs "
@@ -266,6 +295,8 @@ def remedy(cause: Cause, form: Form, transport: str = "", names: Mapping[str, st
 
 
 def _remedy(cause: Cause, form: Form, transport: str) -> str:
+    if form == "litellm":
+        return _LITELLM.get(cause) or _remedy(cause, "client-configuration", transport)
     if advice := _BY_TRANSPORT.get((cause, transport), {}).get(form):
         return advice
     if transport == "openapi" and cause in _DOCUMENT_REQUESTS:

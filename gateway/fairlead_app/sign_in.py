@@ -48,17 +48,20 @@ def make_sign_ins(
     settings = shared.settings
     local = shared.identities.local
 
+    def listening_at(host: str) -> str:
+        scheme = "http" if settings.listening.tls.cert is None else "https"
+        return f"{scheme}://{authority(host, port())}"
+
     def base() -> str:
         if settings.identity.public_url:
             return settings.identity.public_url.rstrip("/")
         if not local:
             return ""
-        scheme = "http" if settings.listening.tls.cert is None else "https"
         host = settings.listening.address
-        return f"{scheme}://{authority('127.0.0.1' if host == 'localhost' else host, port())}"
+        return listening_at("127.0.0.1" if host == "localhost" else host)
 
     services = SignInServices(
-        site=SignInSite(base, local, settings.console.enabled),
+        site=SignInSite(base, local, settings.console.enabled, lambda: listening_at("127.0.0.1")),
         store=shared.grants,
         find_consent=lambda key: registry().consent(key),
         needs_grants=lambda key: registry().needs_grants(key),

@@ -15,7 +15,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import printable
 from fairlead_cli.proxies import is_this_machine
-from fairlead_cli.wording import CREDENTIAL, NAMED_URL, start_advice, with_advice
+from fairlead_cli.wording import NAMED_URL, credential_advice, has_credential, start_advice, with_advice
 from fairlead_mcp.errors import ConnectFailed, HandshakeRefused, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_tools.commands import DEFAULT_URL
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _SERVER_PATH = "/servers/{}/{}/mcp"
+_CREDENTIAL_OPTION = "--token or FAIRLEAD_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ class Destination:
         if isinstance(error, Timeout):
             return f"{self.url} did not respond within {self.timeout:g} s; --timeout waits longer."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
-            return with_advice(str(error), CREDENTIAL)
+            rejected = error.status == 401 and has_credential(self.headers)
+            text = f"{self.url} rejects the credential that was given (401)" if rejected else str(error)
+            return with_advice(text, credential_advice(self.headers))
         if isinstance(error, HttpRefused):
             return with_advice(str(error), f"Check that {self.url} is the endpoint of an MCP server.")
         if isinstance(error, NotMcp):
@@ -165,15 +168,16 @@ def _token(value: str) -> str:
     if not value.startswith("@"):
         token = value
         if _is_file(value):
-            raise Failure(f"--token: {value} is a file: write --token @{value}", code=USAGE_ERROR)
+            raise Failure(f"{_CREDENTIAL_OPTION}: {value} is a file: write --token @{value}", code=USAGE_ERROR)
     else:
         try:
             token = Path(value[1:]).expanduser().read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(f"--token: {value[1:]} cannot be read: {error}", code=USAGE_ERROR) from error
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not ASCII text"
+            raise Failure(f"{_CREDENTIAL_OPTION}: {value[1:]} cannot be read: {reason}", code=USAGE_ERROR) from error
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise Failure("--token: the value is not a valid API key or token", code=USAGE_ERROR)
+        raise Failure(f"{_CREDENTIAL_OPTION}: the value is not a valid API key or token", code=USAGE_ERROR)
     return token
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from fairlead_cli.failure import FAILED, USAGE_ERROR, Failure
 from fairlead_cli.output import some_names
 from fairlead_cli.proxies import proxy_mounts
-from fairlead_cli.wording import CREDENTIAL, start_advice, with_advice, with_tools_hint
+from fairlead_cli.wording import credential_advice, start_advice, with_advice, with_tools_hint
 
 if TYPE_CHECKING:
     import httpx2
@@ -183,9 +183,12 @@ class ManagementClient:
             problem = json.loads(data)
             detail, code = str(problem["detail"]), str(problem["code"])
         except (ValueError, KeyError, TypeError, RecursionError):
+            answered = f"{self._base} answered {answer.status_code} {answer.reason_phrase}"
             if answer.status_code in (401, 403):
-                return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}. {CREDENTIAL}")
-            return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_CHECK_URL}")
+                return Failure(f"{answered}. {credential_advice(self._headers)}")
+            return Failure(f"{answered}; {_CHECK_URL}")
+        if code == "UNAUTHENTICATED":
+            detail = with_advice(detail, credential_advice(self._headers))
         return Failure(_sentence(problem, code, detail), code=_exit_code(code), problem=code)
 
 
@@ -198,8 +201,6 @@ def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     alternatives, changes = problem.get("known"), problem.get("wouldFit")
     if code == "UNKNOWN_TOOL":
         return with_tools_hint(detail)
-    if code == "UNAUTHENTICATED":
-        detail = with_advice(detail, CREDENTIAL)
     if isinstance(changes, list) and changes:
         detail = with_advice(detail, f"One of these changes is enough: {'; or '.join(map(str, changes))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):

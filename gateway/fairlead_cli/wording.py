@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,7 +10,8 @@ from urllib.parse import urlsplit
 from fairlead_formats import names
 from fairlead_tools.commands import add_url
 
-CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
+_CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
+_OTHER_CREDENTIAL: Final = "Give another credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists the tools."
 DEFAULT_PORT: Final = 8080
 """Port of `fairlead up` without --port."""
@@ -26,6 +28,16 @@ def up_command(url: str) -> str:
     """Command that starts a gateway at `url`, a URL of this machine."""
     port = urlsplit(url).port
     return "`fairlead up`" if port in (None, DEFAULT_PORT) else f"`fairlead up --port {port}`"
+
+
+def has_credential(headers: Mapping[str, str]) -> bool:
+    """Whether a request with these headers has a credential."""
+    return any(name.lower() == "authorization" for name in headers)
+
+
+def credential_advice(headers: Mapping[str, str]) -> str:
+    """Advice about a request with these headers whose credential is missing, or is rejected."""
+    return _OTHER_CREDENTIAL if has_credential(headers) else _CREDENTIAL
 
 
 def start_advice(url: str, *, may_be_named: bool = True) -> str:

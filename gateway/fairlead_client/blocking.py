@@ -23,7 +23,7 @@ from fairlead_client.messages import Executed
 from fairlead_client.outcomes import CLOSED, ExecutionError, Outcome
 from fairlead_client.registry import CACHE_TTL, AsyncToolRegistry
 from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
-from fairlead_client.servers import Servers
+from fairlead_client.servers import BadServer, Servers
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
@@ -144,8 +144,8 @@ class ToolRegistry:
     """Synchronous registry of the tools of MCP servers and of this process.
 
     The parameters are those of `AsyncToolRegistry`. With `initialize_on_startup`, the constructor lists the tools of
-    all servers; a server that cannot be reached is logged. Several threads may use one registry. Call `close`, or use
-    `with`. Raises BadServer and BadTool.
+    all servers; a server that cannot be reached, or an entry of an `mcp.json` that cannot be used, is logged. Several
+    threads may use one registry. Call `close`, or use `with`. Raises BadServer and BadTool.
     """
 
     def __init__(
@@ -162,6 +162,7 @@ class ToolRegistry:
         on_connect: OnConnect | None = None,
         on_disconnect: OnDisconnect | None = None,
         threads: int = THREADS,
+        strict: bool = False,
     ) -> None:
         callbacks = Threads(1, "callbacks of a tool registry")
         self._registry = AsyncToolRegistry(
@@ -176,6 +177,7 @@ class ToolRegistry:
             on_connect=_run_in_thread(on_connect, callbacks),
             on_disconnect=_run_in_thread(on_disconnect, callbacks),
             threads=threads,
+            strict=strict,
         )
         self._thread = LoopThread("tool registry")
         self._finalizer = weakref.finalize(self, _close, self._thread, self._registry, callbacks)
@@ -215,6 +217,11 @@ class ToolRegistry:
     def health_check(self) -> dict[str, bool]:
         """Whether a handshake with each server succeeds now, by server name."""
         return self._wait(self._registry.health_check())
+
+    @property
+    def unusable(self) -> Mapping[str, BadServer]:
+        """Entries of an `mcp.json` that cannot be used, by name, with what to change in each."""
+        return self._registry.unusable
 
     # Tools
 

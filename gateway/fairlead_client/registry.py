@@ -12,10 +12,12 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from msgspec import Raw
 
+from fairlead_api.client_files.servers import resource_name
 from fairlead_client.call_execution import Executor
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
@@ -32,7 +34,7 @@ from fairlead_client.outcomes import (
 )
 from fairlead_client.remote_server import RemoteServer
 from fairlead_client.retry_policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, failure, max_parallel
-from fairlead_client.servers import Servers, read_declarations
+from fairlead_client.servers import BadServer, Servers, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
@@ -45,7 +47,8 @@ from fairlead_search.bm25_index import Bm25Index
 from fairlead_search.indexed_tool import record
 from fairlead_tools.batch import run_all
 from fairlead_tools.handlers.calls import THREADS
-from fairlead_tools.refusal import UPSTREAM_ERROR
+from fairlead_tools.names import exposed_name
+from fairlead_tools.refusal import CONNECTION_LOST, UPSTREAM_ERROR
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +65,10 @@ class AsyncToolRegistry:
     and `retry` are defaults for calls. With `initialize_on_startup`, `async with` (or `start`) lists the tools of all
     servers; without it, servers are connected at the first use. `connect_timeout` and `start_timeout` are the seconds
     for the handshake with a server at a URL, and for starting a child process with its handshake. `threads` is the
-    number of blocking local tools that run at once. Raises BadServer and BadTool.
+    number of blocking local tools that run at once.
+
+    An entry of an `mcp.json` that cannot be used is logged, is in `unusable`, and stops no other server. Raises
+    BadServer for any other server that cannot be used, with `strict` for entries too, and BadTool.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class AsyncToolRegistry:
         on_connect: OnConnect | None = None,
         on_disconnect: OnDisconnect | None = None,
         threads: int = THREADS,
+        strict: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._initialize = initialize_on_startup
@@ -86,12 +93,15 @@ class AsyncToolRegistry:
         self._retry = retry
         self._connector = ServerConnector(connect_seconds=connect_timeout, start_seconds=start_timeout)
         self._callbacks = Callbacks(on_connect, on_disconnect)
+        self._unusable: dict[str, BadServer] = {}
         self._remotes = {
             server.name: RemoteServer(
                 server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, on_change=self._on_change
             )
-            for server in read_declarations(servers)
+            for server in read_declarations(servers, unusable=None if strict else self._unusable)
         }
+        for name, error in self._unusable.items():
+            logger.warning("the server %s is left out: %s", name, error)
         self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
         self._executor = Executor(self._call)
@@ -155,6 +165,11 @@ class AsyncToolRegistry:
         self._check_open()
         results = await asyncio.gather(*(remote.check() for remote in self._remotes.values()))
         return dict(zip(self._remotes, results, strict=True))
+
+    @property
+    def unusable(self) -> Mapping[str, BadServer]:
+        """Entries of an `mcp.json` that cannot be used, by name, with what to change in each."""
+        return MappingProxyType(self._unusable)
 
     # Tools
 
@@ -376,6 +391,10 @@ class AsyncToolRegistry:
         for remote in self._remotes.values():
             if (absence := remote.absence(name)) is not None:
                 return failure(name, absence, repeatable=False)
+        for server, error in self._unusable.items():
+            if server and name.startswith(exposed_name(resource_name(server), "")):
+                message = f"the server {server} is left out: {error}"
+                return ExecutionError(name, message, code=CONNECTION_LOST, cause=error)
         return UnknownFunction(name, self._table().nearest(name))
 
     async def _call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:

@@ -10,10 +10,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -31,7 +32,7 @@ from fairlead_api.client_files.servers import (
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey
-from fairlead_api.problems import complaints
+from fairlead_api.problems import Complaint, complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package, ToolOverride
 from fairlead_mcp.surroundings import inherited_variables
 
@@ -106,51 +107,73 @@ ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]
 Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
 
 
-def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
+class _Reader(NamedTuple):
+    """Reads one server."""
+
+    read: Callable[[], ServerDeclaration]
+    """Raises BadServer."""
+    entry: str | None = None
+    """Name of an entry of an `mcp.json`; None for a server that the program itself declares."""
+
+
+def read_declarations(
+    servers: Servers, environ: Mapping[str, str] = os.environ, *, unusable: dict[str, BadServer] | None = None
+) -> tuple[ServerDeclaration, ...]:
     """Read the servers of a list, or of the content of an `mcp.json`. In both, `${NAME}` is replaced from `environ`.
 
-    Raises BadServer if a server is not valid, or if two servers have the same name or prefix.
+    Raises BadServer if a server is not valid, or has the name or prefix of a server before it. With `unusable`, such an
+    entry of an `mcp.json` is added there by its name, and left out, as `fairlead up` does.
     """
     declarations: dict[str, ServerDeclaration] = {}
-    prefixes: dict[str, str] = {}
-    for declaration in _declarations(servers, environ):
-        if declaration.name in declarations:
-            raise BadServer(f"two servers have the name {declaration.name!r}: rename one of them")
-        if declaration.prefix and declaration.prefix in prefixes:
-            other = prefixes[declaration.prefix]
-            raise BadServer(
-                f"servers {declaration.name!r} and {other!r} have the same prefix {declaration.prefix!r} of tool "
-                "names: set prefix of one of them"
-            )
-        prefixes[declaration.prefix] = declaration.name
-        declarations[declaration.name] = declaration
+    for reader in _readers(servers, environ):
+        try:
+            declaration = reader.read()
+            _check_unique(declaration, declarations.values())
+        except BadServer as error:
+            if unusable is None or reader.entry is None:
+                raise
+            unusable[reader.entry] = error
+        else:
+            declarations[declaration.name] = declaration
     return tuple(declarations.values())
 
 
-def _declarations(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
+def _check_unique(declaration: ServerDeclaration, others: Iterable[ServerDeclaration]) -> None:
+    for other in others:
+        if declaration.name == other.name:
+            raise BadServer(f"two servers have the name {declaration.name!r}: rename one of them")
+        if declaration.prefix and declaration.prefix == other.prefix:
+            raise BadServer(
+                f"servers {declaration.name!r} and {other.name!r} have the same prefix {declaration.prefix!r} of tool "
+                "names: set prefix of one of them"
+            )
+
+
+def _readers(servers: Servers, environ: Mapping[str, str]) -> Iterator[_Reader]:
     if isinstance(servers, str | bytes | Path):
         raise BadServer("servers must be objects or the parsed content of a file, not the name of a file")
     for item in [servers] if isinstance(servers, Mapping) else servers:
         if isinstance(item, Server):
-            yield _of_server(item, environ)
+            yield _Reader(partial(_of_server, item, environ))
         elif isinstance(item, McpServer):
-            yield _of_resource(item, item.metadata.name, Credential(), None, environ)
+            yield _Reader(partial(_of_resource, item, item.metadata.name, Credential(), None, environ))
         elif isinstance(item, Mapping):
-            yield from _of_mapping(item, environ)
+            yield from _readers_of_mapping(item, environ)
         else:
             raise BadServer(f"{type(item).__name__} is not a valid server: pass a Server, an McpServer or a mapping")
 
 
-def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
+def _readers_of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[_Reader]:
     if is_client_configuration(content):
         for entry in entries(content):
-            yield _of_entry(entry, environ)
+            yield _Reader(partial(_of_entry, entry, environ), entry.name)
     elif content.get("kind") == "McpServer":
         server = _manifest(content)
-        yield _of_resource(server, server.metadata.name, Credential(), None, environ)
+        yield _Reader(partial(_of_resource, server, server.metadata.name, Credential(), None, environ))
     else:
         name = content.get("id") or content.get("name")
-        yield _of_entry(ConfiguredServer(name if isinstance(name, str) else "", content, ()), environ)
+        entry = ConfiguredServer(name if isinstance(name, str) else "", content, ())
+        yield _Reader(partial(_of_entry, entry, environ))
 
 
 def _manifest(content: Mapping[str, Any]) -> McpServer:
@@ -222,9 +245,20 @@ def _validate(manifest: Mapping[str, Any], name: str, entry: ConfiguredServer | 
     except ValidationError as error:
         first = complaints(error, McpServer)[0]
         if entry is None:
-            raise BadServer(f"{name or 'a server'}: {first}") from error
+            raise BadServer(f"{name or 'a server'}{_in_words_of_server(first)}") from error
         problem = in_words_of(entry, first)
         raise BadServer(f"{'.'.join(part for part in (name, problem.field) if part)}: {problem}") from error
+
+
+def _in_words_of_server(complaint: Complaint) -> str:
+    """A validation error of a `Server`'s McpServer with the name of the parameter in front: `.url: must be …`."""
+    field = complaint.field.removeprefix("spec.").removeprefix("remote.")
+    if field == "spec":
+        return ": set exactly one of url, command and package, which says where the server runs"
+    parameter = re.sub("(?<=[a-z])[A-Z]", lambda capital: f"_{capital[0].lower()}", field)
+    return f".{parameter}: " + complaint.message.replace(
+        "a credential goes into auth", "a credential goes into api_key"
+    )
 
 
 def _of_resource(

@@ -189,11 +189,16 @@ on running.
 """
 _UNKNOWN_REQUEST_DETAIL: Final = re.compile(r"^\s+\S|^\w+Request\.[\w.]+$")
 _USAGE: Final = re.compile(r"^\s*usage:\s+\S", re.IGNORECASE)
-_GROUP_START: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
+_GROUP_START: Final = re.compile(r"^\s*\+ Exception Group Traceback |^\s+\+-{16,}(?: \d+ -{16,})?$")
+"""Beginning of the box of an exception group, or a line between two of its exceptions: of a long one, the beginning is
+not among the lines that are read.
+"""
 _GROUP_BORDER: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(
     r"^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?[ :-]*(?=\S)"
 )  # timestamp in front of a line
+_LOG_LEVEL: Final = re.compile(r"^(?:\[(?:TRACE|DEBUG|INFO|NOTICE)\b[^\]]*\]|(?:TRACE|DEBUG|INFO|NOTICE)\b)[\s:|-]*")
+"""Level below that of a warning in front of a line, with what follows it in the same brackets."""
 
 
 def diagnosis(lines: Iterable[str]) -> str:
@@ -203,11 +208,21 @@ def diagnosis(lines: Iterable[str]) -> str:
     """
     best = _Statement(LineRank.NOISE, "")
     last_lines = [line[:_READ_CHARACTERS].rstrip() for line in lines][-MOST_LINES:]
-    for statement in _without_help(_statements(_flat(last_lines))):
+    statements = _without_help(_statements(_flat(last_lines)))
+    for statement in statements:
         if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
+    if not best.text and statements:
+        best = _logged_complaint(statements[-1].text)
     text = " ".join(_TIME.sub("", best.text.strip()).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _logged_complaint(line: str) -> _Statement:
+    """The words of failure in a line that is logged at the level DEBUG or INFO, as some programs log why they exit."""
+    message, levels = _LOG_LEVEL.subn("", _TIME.sub("", line.strip()))
+    ranked = _rank(message)
+    return ranked if levels and ranked.rank >= LineRank.COMPLAINT else _Statement(LineRank.NOISE, "")
 
 
 def _without_help(statements: Iterable[_Statement]) -> list[_Statement]:

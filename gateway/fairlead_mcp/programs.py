@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -30,3 +31,13 @@ def folder_problem(cwd: str | None) -> str | None:
     if cwd is None or Path(cwd).is_dir():
         return None
     return f"its working directory (cwd) {cwd} {'is not a directory' if Path(cwd).exists() else 'does not exist'}"
+
+
+def program_problem(program: str, cwd: str | None) -> str | None:
+    """Explain why a path that exists is not a program; None for a name without a folder, and if nothing is there."""
+    path = Path(cwd or "", program).absolute()
+    if os.sep not in program or not path.exists():
+        return None
+    if path.is_dir():
+        return "it is a folder, not a program"
+    return None if os.access(path, os.X_OK) else f"it is not executable; make it so: chmod +x {shlex.quote(str(path))}"

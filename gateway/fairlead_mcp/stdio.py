@@ -21,7 +21,7 @@ from fairlead_mcp import processes
 from fairlead_mcp.containers import ContainerRun
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.printed import LINE_WIDTH, printable
-from fairlead_mcp.programs import folder_problem
+from fairlead_mcp.programs import folder_problem, program_problem
 from fairlead_mcp.surroundings import INHERITED
 from fairlead_mcp.waiting import wait_until_set
 
@@ -256,7 +256,7 @@ def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -
 
     The errors of asyncio and uvloop differ in what they name, so they are not shown alone.
     """
-    if problem := folder_problem(cwd):
+    if problem := folder_problem(cwd) or program_problem(program, cwd):
         return ConnectFailed(f"{program} cannot be started: {problem}", reason="StartFailed")
     if isinstance(error, FileNotFoundError) and Path(program).is_file():
         return ConnectFailed(

@@ -29,6 +29,11 @@ class UnreadableFile(ValueError):
     """A configuration file that cannot be read, or cannot be edited without changing more than the entry. The message
     says why."""
 
+    def __init__(self, message: str, replaced: str = "") -> None:
+        super().__init__(message)
+        self.replaced = replaced
+        """Part of the file in whose place the entry has to be put; empty if it can be added."""
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -81,7 +86,7 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     before = _decode(text, form)
     is_empty_block = form == "yaml" and before.get(member) is None
     if not is_empty_block and not isinstance(before.get(member, {}), dict):
-        raise UnreadableFile(f"the member {member} is not an object")
+        raise UnreadableFile(f"the member {member} is not an object", replaced=f"the member {member}")
     edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
     if "\r\n" in text:
         edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
@@ -167,7 +172,7 @@ def _decode(text: str, form: Form) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UnreadableFile("its top level is not an object")
+        raise UnreadableFile("its top level is not an object", replaced="the content of the file")
     return document
 
 

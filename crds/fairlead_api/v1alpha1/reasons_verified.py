@@ -75,7 +75,8 @@ VERIFIED: Final = {
     Cause.MENDED_ANSWERS: CauseExplanation(
         "True",
         "Responses of the server deviate from MCP in a way that could be corrected; the message names each deviation.",
-        "Nothing, if all tools of the server are listed; else update the server, or correct what the message names.",
+        "If all tools of the server are listed, nothing is wrong; else update the server, or correct what the message "
+        "names.",
     ),
     Cause.OPERATIONS_LEFT_OUT: CauseExplanation(
         "True",

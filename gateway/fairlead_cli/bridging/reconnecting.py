@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import anyio
 import httpx2
 
-from fairlead_cli.wording import CREDENTIAL, start_advice, with_advice
+from fairlead_cli.wording import credential_advice, start_advice, with_advice
 from fairlead_mcp.methods import METHODS
 
 SESSION_ID: Final = "mcp-session-id"
@@ -194,7 +194,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             if answer.status_code == 404 and not request.url.path.strip("/"):
                 text += "; an MCP endpoint usually ends in /mcp"
         if answer.status_code in (401, 403):
-            text = with_advice(text, CREDENTIAL)
+            text = with_advice(text, credential_advice(self._client.headers))
         self._remark(text)
         return _problem(answer.status_code, text)
 

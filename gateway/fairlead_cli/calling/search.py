@@ -52,6 +52,12 @@ def search(
         print_table(("TOOL", "SCORE", "DESCRIPTION"), rows)
     else:
         count = answer["searched"]
+        wanted = " and ".join(
+            f"the {name} {' or '.join(values)}" for name, values in (("tag", tags), ("category", categories)) if values
+        )
+        if wanted and not count:
+            remark("search", f"no tool has {wanted}; `fairlead tools` lists all tools")
+            return
         remark("search", f"none of {count} tools matches: try other words, or list the tools with `fairlead tools`")
 
 

@@ -153,6 +153,8 @@ class _Setup:
         action = "remove this by hand" if self._entry is None else "add this by hand"
         if self._entry is not None and self._has_entry():
             action = f"replace {path} by hand with this"  # a name twice would make the whole file unreadable
+        elif self._entry is not None and error.replaced:
+            action = f"replace {error.replaced} by hand with this"
         instruction = path if self._entry is None else _entry_text(self._client, name, self._entry)
         return Failure(f"{self.file} is not changed: {error}; {action}: {instruction}", code=USAGE_ERROR)
 
@@ -220,7 +222,7 @@ def print_clients(output: Output, name: str) -> None:
                 entry = entry_of(_text(file), client.member, name, client.form)
                 state = "no file" if not file.exists() else "not set up" if entry is None else "set up"
             except (UnreadableFile, Failure) as error:
-                state = f"cannot be read: {error}"
+                state = f"cannot be read: {str(error).removeprefix(f'{file} cannot be read: ')}"
             rows.append({"client": key, "scope": scope, "file": str(file), "state": state})
     if output is Output.json:
         print(json.dumps(rows))
@@ -271,7 +273,8 @@ def _text(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{file} cannot be read: {error}", code=USAGE_ERROR) from error
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else f"it is not UTF-8 text: {error}"
+        raise Failure(f"{file} cannot be read: {reason}", code=USAGE_ERROR) from error
 
 
 def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:

@@ -270,12 +270,10 @@ class PlainLines(_Changes):
         text = "starting" if _is_starting(row) else row.text
         if not _is_starting(row):
             shown_row, self._shown_rows[row.key] = self._shown_rows.get(row.key), row
-            if (
-                shown_row is not None
-                and shown_row.state == row.state == "failed"
-                and is_same_failure(shown_row.text, row.text)
-            ):
+            if shown_row is not None and _says_the_same(shown_row, row):
                 return
+            if shown_row is not None and {shown_row.state, row.state} == {"ready", "sign-in"}:
+                self._repeats.forget(f"{row.key} {row.state}")  # the user did something in between
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             # The state is the same, but its step or its tools changed: not a repetition
@@ -364,6 +362,15 @@ def _identify(problem: ManifestProblem) -> tuple[str, str, str]:
 def _is_starting(row: Row) -> bool:
     """Whether a server is starting without a message to show."""
     return row.state in STARTING_STATES and not row.message
+
+
+def _says_the_same(shown_row: Row, row: Row) -> bool:
+    """Whether a failure, or the want of a sign-in, is the one that was printed before. The tools of a server whose user
+    has just signed in are known a moment before the sign-in is.
+    """
+    if shown_row.state == row.state == "failed":
+        return is_same_failure(shown_row.text, row.text)
+    return shown_row.state == row.state == "sign-in" and shown_row.text == row.text
 
 
 def _some_tools(row: Row) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import ValidationError
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.meta import ANNOTATION_FORM, LITELLM
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_cli.connecting import check_url
@@ -41,7 +42,8 @@ def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
         "discovery": {"interval": environ.get(INTERVAL) or DEFAULT_INTERVAL, "tagSeparator": SEPARATOR},
     }
     try:
-        server = McpServer.model_validate({"metadata": {"name": NAME, "namespace": "default"}, "spec": spec})
+        metadata = {"name": NAME, "namespace": "default", "annotations": {ANNOTATION_FORM: LITELLM}}
+        server = McpServer.model_validate({"metadata": metadata, "spec": spec})
     except ValidationError as error:
         complaint = complaints(error, McpServer)[0]
         raise Failure(f"{_VARIABLES.get(complaint.field, OPTION)}: {complaint.message}", code=USAGE_ERROR) from error

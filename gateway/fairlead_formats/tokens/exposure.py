@@ -162,8 +162,8 @@ def _sentence(options: Sequence[Exposure], best_option: Exposure | None, fit: Fi
     alternative = _cheapest(option for option in options if option.reachable >= full_list.reachable)
     if best_option.reachable < full_list.reachable and alternative is not None:
         hidden_count = full_list.reachable - best_option.reachable
-        sentence += f". It hides {hidden_count} tools; with all of them {_name_of(alternative)} is cheapest"
-        sentence += f" ({alternative.priced_tokens:,})"
+        tools = "1 tool; with it" if hidden_count == 1 else f"{hidden_count} tools; with all of them"
+        sentence += f". It hides {tools} {_name_of(alternative)} is cheapest ({alternative.priced_tokens:,})"
     return sentence
 
 

@@ -26,6 +26,8 @@ NO_CREDENTIAL: Final = CredentialRefusal(
     401, "this gateway requires a credential: send the header Authorization: Bearer"
 )
 MALFORMED: Final = CredentialRefusal(400, "the header Authorization must be one `Bearer` credential", "invalid_request")
-UNKNOWN_TOKEN: Final = CredentialRefusal(401, "the gateway accepts no tokens of this kind or issuer", "invalid_token")
+UNKNOWN_TOKEN: Final = CredentialRefusal(
+    401, "the credential is neither an API key nor a token that this gateway accepts", "invalid_token"
+)
 BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up: retry later", retry_after=1)
 UNAVAILABLE: Final = CredentialRefusal(503, "the issuer of this token cannot be reached: retry later", retry_after=5)

@@ -42,7 +42,7 @@ RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to read a store that is unavailable."""
 _ADDRESS_MISSING: Final = (
     "this server wants each user to sign in, but the gateway does not know its own address for browsers: set "
-    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080 for browsers here"
+    "FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as {} for browsers here"
 )
 _STORE_MISSING: Final = (
     "this server wants each user to sign in, but the gateway has no store for grants: set FAIRLEAD_GRANTS (chart: "
@@ -105,7 +105,7 @@ class SignIns(SignInLinks, SignInWait):
         if self._services.store is None:
             raise GrantFailed(_STORE_MISSING, cause=SIGN_IN_REQUIRED)
         if not self.site.base_url():
-            raise GrantFailed(_ADDRESS_MISSING, cause=SIGN_IN_REQUIRED)
+            raise GrantFailed(_ADDRESS_MISSING.format(self.site.loopback()), cause=SIGN_IN_REQUIRED)
         if not (self.site.is_local or self.site.has_console):
             raise GrantFailed(_CONSOLE_DISABLED, cause=SIGN_IN_REQUIRED)
         pending = self._pending.open(person, holder_of(identity), server, challenge)

@@ -36,6 +36,8 @@ class SignInSite(msgspec.Struct, frozen=True):
     """Whether only browsers on this machine reach the pages."""
     has_console: bool = True
     """Whether the gateway has a console, which authenticates browsers."""
+    loopback: Callable[[], str] = lambda: "http://127.0.0.1:8080"
+    """URL of the gateway for browsers on its machine, as an example in advice."""
 
     @property
     def is_secure(self) -> bool:

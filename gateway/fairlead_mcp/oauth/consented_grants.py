@@ -87,6 +87,8 @@ class ConsentedGrants(TokenGrants):
         self._renewals: dict[GrantKey, asyncio.Task[AccessToken]] = {}
         self._consents: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the consent from which each person's last token is, by person."""
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
+        """Persons whose grant was ended by the authorization server, until they sign in again."""
         self._unsaved = UnsavedGrants(store)
 
     def check(self, subject: TokenSubject) -> None:
@@ -120,10 +122,16 @@ class ConsentedGrants(TokenGrants):
         return True
 
     def note_consent(self, person: bytes, grant: StoredGrant) -> None:
+        self._ended.pop(person, None)
         self._consents[person] = grant.granted_at
         self._consents.move_to_end(person)
         if len(self._consents) > self._access.max_tokens:
             self._consents.popitem(last=False)
+
+    def _note_end(self, person: bytes) -> None:
+        self._ended[person] = None
+        if len(self._ended) > self._access.max_tokens:
+            self._ended.popitem(last=False)
 
     def forget(self, person: bytes) -> None:
         self._consents.pop(person, None)
@@ -198,6 +206,8 @@ class ConsentedGrants(TokenGrants):
         return stored
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
+        if grant is None and person in self._ended:
+            return f"your sign-in at {self._access.server} has expired or was ended at the authorization server"
         return self.grant_problem(grant)
 
     def grant_problem(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
@@ -243,6 +253,7 @@ class ConsentedGrants(TokenGrants):
             if error.cause == INVALID_GRANT:
                 if not await self._delete(key, claimed_grant.version):
                     return None
+                self._note_end(key.person)
                 raise sign_in_required(str(error)) from error
             if grant.steady_until <= self._access.clock():
                 with contextlib.suppress(GrantFailed):

@@ -82,7 +82,11 @@ def read_configuration(
     except UnreadableToml as error:
         return Configuration(problems=[ManifestProblem(str(file), error.line, "", f"not valid TOML: {error}")])
     if document is None:
-        return Configuration(remarks=[ManifestProblem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
+        if not _is_blank(text, file):
+            return None
+        empty = [ManifestProblem(str(file), 0, "", EMPTY_FILE)]
+        # many editors empty a file before they write it; who wants no servers leaves an empty list, or comments
+        return Configuration(remarks=empty) if text.strip() else Configuration(problems=empty)
     content = document.content
     if is_client_configuration(content):
         if not bare and server_lists(content)[0].path == ():

@@ -31,7 +31,7 @@ from fairlead_mcp.gated import LISTING_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.programs import find_program, folder_problem
+from fairlead_mcp.programs import find_program, folder_problem, program_problem
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
@@ -228,7 +228,7 @@ class LocalPlatform:
             return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "a container image runs only on a cluster")
         program, *arguments = spec.command
         path = find_program(program, self._environ, declaration.cwd)
-        if path is None and (problem := folder_problem(declaration.cwd)):
+        if path is None and (problem := folder_problem(declaration.cwd) or program_problem(program, declaration.cwd)):
             return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
         if path is None:
             folder = declaration.cwd or Path.cwd()

@@ -113,7 +113,8 @@ class Sources:
             if last_read is not None and last_read[0] == signature:
                 read_files[file] = last_read
             else:
-                new_contents = self._read(file, is_named)
+                was_declaring = last_read is not None and not last_read[1].declares_nothing
+                new_contents = self._read(file, is_named, is_ours=is_named or was_declaring)
                 read_files[file] = (
                     signature,
                     new_contents if last_read is None else _restore_unreadable(new_contents, last_read[1]),
@@ -158,7 +159,8 @@ class Sources:
                 if file.suffix in SUFFIXES and not is_hidden and not file.is_dir():
                     yield file, False
 
-    def _read(self, file: Path, is_named: bool) -> FileContents:
+    def _read(self, file: Path, is_named: bool, *, is_ours: bool) -> FileContents:
+        """Read a file. Without `is_ours`, the file may be of another program, whose problems are left out."""
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
                 hint = "" if is_named else "; an OpenAPI document may be larger if it is named: fairlead up "
@@ -172,7 +174,7 @@ class Sources:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {reason}")])
         contents = self._parse(text, file, bare=is_named or file.name in PROJECT_FILES)
-        if not is_named and not any(word in text for word in _FAIRLEAD_WORDS):
+        if not is_ours and not any(word in text for word in _FAIRLEAD_WORDS):
             contents.problems = []
             contents.remarks = []
             contents.refused_servers = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.documents.pins import GivenApproval
-from fairlead_api.meta import ANNOTATION_FORM, CLIENT_CONFIGURATION
+from fairlead_api.meta import ANNOTATION_FORM, CLIENT_CONFIGURATION, LITELLM
 from fairlead_api.remedies import Form
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
@@ -31,6 +32,9 @@ from fairlead_mcp.capabilities import extensions
 from fairlead_operator.condition_assembly import AdviceContext, conditions, verdict_of
 from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
+_ANNOTATED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
+    {CLIENT_CONFIGURATION: CLIENT_CONFIGURATION, LITELLM: LITELLM}
+)
 TEXT_LIMIT: Final = 1024
 """Maximum characters of a text that a server wrote."""
 MAX_EXTENSIONS: Final = 32
@@ -112,8 +116,8 @@ def build_status(
         verdicts_by_type[kind] = verdict
     verdicts_by_type[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network_enforcement
     form: Form = environment
-    if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
-        form = CLIENT_CONFIGURATION
+    if environment == "local":
+        form = _ANNOTATED_FORMS.get(server.metadata.annotations.get(ANNOTATION_FORM, ""), form)
     catalog = facts.catalog
     context = AdviceContext(form, server.spec.effective_transport, str(server.key))
     return McpServerStatus(

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead_client import AsyncToolRegistry, Server
+from fairlead_client import AsyncToolRegistry, BadServer, ExecutionError, Server
 from fairlead_mcp.eras import META_CAPABILITIES
 from fairlead_mcp.errors import McpError
 from ports import free_port
@@ -83,6 +84,36 @@ async def test_credentials_and_the_host_go_with_every_request_and_the_environmen
         assert len(sent) == 3, "a handshake, a listing and a call"
         assert set(sent) == {("Bearer k1", "blue", "tools.test")}
     assert "c exited with code 1: because; " in caplog.text
+
+
+async def test_an_entry_that_cannot_be_used_is_named_and_stops_no_other_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with modern_server([tool("a")]) as server:
+        entries = {
+            "Spelt Wrongly": {"comand": "x"},
+            "HERE": {"url": server.url},
+            "keyless": {"url": server.url, "headers": {"X-Key": "${NOT_SET_ANYWHERE}"}},
+        }
+        servers: list[Server | dict[str, Any]] = [Server(name="here", url=server.url), {"mcpServers": entries}]
+        async with AsyncToolRegistry(servers) as registry:
+            assert names_of(registry) == ["here__a"]
+            outcome = await registry.execute("spelt-wrongly__b")
+            of_either = await registry.execute("here__b")
+            assert list(registry.unusable) == ["Spelt Wrongly", "HERE", "keyless"]
+        with pytest.raises(BadServer, match=r"Spelt Wrongly\.comand: unknown key"):
+            AsyncToolRegistry(servers, strict=True)
+    sentence = "the server Spelt Wrongly is left out: Spelt Wrongly.comand: unknown key: did you mean command?"
+    assert isinstance(outcome.error, ExecutionError)
+    assert (outcome.error.code, str(outcome.error)) == ("CONNECTION_LOST", sentence)
+    assert "servers 'HERE' and 'here' have the same prefix 'here'" in str(of_either.error)
+    assert sentence in caplog.text
+    assert "environment variable NOT_SET_ANYWHERE is not set" in caplog.text
+
+
+async def test_a_server_of_the_program_itself_that_cannot_be_used_is_an_error() -> None:
+    with pytest.raises(BadServer):
+        AsyncToolRegistry([{"mcpServers": {"a": {"command": "x"}}}, Server(name="b")])
 
 
 async def test_a_server_that_cannot_be_reached_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -143,6 +143,17 @@ async def test_a_token_is_shown_by_every_verb_that_asks(tmp_path: Path) -> None:
         assert len(server.seen) == 4
 
 
+async def test_a_credential_that_is_rejected_is_told_from_one_that_is_missing() -> None:
+    async with raw_server(_refuse) as server:
+        for verb in ("tiers", "tools"):
+            _, _, missing = await fairlead(verb, "--url", f"{server.url}/mcp")
+            _, _, rejected = await fairlead(verb, "--url", f"{server.url}/mcp", "--token", "abc")
+            assert "Give a credential with --token" in missing
+            assert "Give another credential with --token" in rejected
+            if verb == "tools":
+                assert f"{server.url}/mcp rejects the credential that was given (401)." in rejected
+
+
 async def test_a_line_of_events_without_an_end_is_not_kept() -> None:
     async def endless(request: Request, reply: Reply) -> None:
         reply.open_stream()

@@ -56,7 +56,10 @@ async def test_a_grant_that_its_provider_has_ended_is_told_after_the_call_that_n
         await browser.sign_in(await link_of(gateway))
         server.provider.end("alice")
         assert (await call_whoami(gateway)).message["result"]["isError"] is True
-        assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
+        ended = "your sign-in at default/linear has expired or was ended at the authorization server"
+        assert await reason_to_sign_in(gateway) == ended
+        await browser.sign_in(await link_of(gateway))
+        assert await reason_to_sign_in(gateway) == ""
 
 
 async def test_tokens_that_the_server_refuses_are_told_and_a_sign_in_replaces_them(tmp_path: Path) -> None:
@@ -113,7 +116,8 @@ async def test_a_gateway_that_does_not_know_its_address_names_the_setting_with_a
     trust = Trust((Names("alice"),))
     async with consent_server("linear") as server, laptop(tmp_path, server, trust=trust) as gateway:
         problem = (await post(gateway, SIGN_IN, {}, authorization="Bearer alice")).message
-    setting = "set FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as http://127.0.0.1:8080"
+        here = f"http://127.0.0.1:{gateway.port}"
+    setting = f"set FAIRLEAD_PUBLIC_URL (chart: gateway.settings.publicUrl), such as {here} for browsers here"
     assert setting in problem["detail"]
 
 

@@ -54,7 +54,7 @@ async def test_the_key_of_each_sdk_is_that_of_an_agent(tmp_path: Path, sdk: str)
     listed, refused, prefix = SDKS[sdk]
     async with llm_world(tmp_path, trust=KNOWN) as world:
         assert await listed(_url(world), "ada") == [f"{prefix}scripted", f"{prefix}fairlead/all"]
-        with pytest.raises(refused, match="accepts no tokens of this kind or issuer"):
+        with pytest.raises(refused, match="neither an API key nor a token that this gateway accepts"):
             await listed(_url(world), "mallory")
 
 

@@ -158,6 +158,7 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
         code, table, _ = await fairlead("search", "erase", "a", "folder", "--limit", "1", *url)
         _, whole, _ = await fairlead("search", "mail", "--server", "default/mail", "--json", *url)
         none = await fairlead("search", "zebra", *url)
+        untagged = await fairlead("search", "mail", "--tag", "nope", *url)
     assert code == 0
     assert "files__delete_directory" in table
     assert "Delete a directory." in table
@@ -165,6 +166,7 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
     assert [hit["tool"]["name"] for hit in json.loads(whole)["tools"]] == ["mail__read_mail", "mail__send_mail"]
     assert none[0] == 0
     assert "none of 4 tools matches" in none[2]
+    assert "no tool has the tag nope; `fairlead tools" in untagged[2]
 
 
 async def test_the_searches_of_the_page_find_the_tool(tmp_path: Path) -> None:

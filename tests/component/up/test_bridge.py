@@ -297,7 +297,7 @@ async def test_a_key_comes_from_a_file_or_a_variable_and_a_wrong_one_is_told(tmp
         for words, environment in ways:
             async with Client(bridge_parameters(url, *words, **environment)) as client:
                 assert (await client.call_tool("demo__rope", {})).content
-        with expect_refusal("Give a credential with --token"):
+        with expect_refusal("Give another credential with --token"):
             async with Client(bridge_parameters(url, "--token", "flk_wrong"), mode="legacy"):
                 pass
 

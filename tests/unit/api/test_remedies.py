@@ -24,6 +24,16 @@ def test_advice_on_a_server_of_an_mcp_json_names_keys_that_an_mcp_json_has() -> 
         assert bool(advice) == bool(EXPLANATIONS[cause].remedy), cause
 
 
+def test_advice_on_the_proxy_of_litellm_names_no_field_of_a_file() -> None:
+    for cause in ON_A_LAPTOP:
+        for transport in ("", "streamable-http"):
+            advice = remedy(cause, "litellm", transport)
+            assert not NO_WORDS_OF_AN_MCP_JSON.search(advice), cause
+            assert bool(advice) == bool(EXPLANATIONS[cause].remedy), cause
+    for cause in (Cause.CONNECTION_REFUSED, Cause.UNKNOWN_HOST, Cause.NOT_FOUND, Cause.HTML_INSTEAD_OF_MCP):
+        assert "--litellm" in remedy(cause, "litellm", "streamable-http")
+
+
 def test_advice_on_a_laptop_speaks_of_no_cluster() -> None:
     for cause in ON_A_LAPTOP:
         assert not re.search(r"kubectl|\bpods?\b|replicas|operator", remedy(cause, "local")), cause

@@ -118,12 +118,21 @@ def test_comments_of_a_toml_file_stay(home: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', '{"mcpServers": {},, }', '{"mcpServers": {"x": /* }'])
-def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("{", "add this by hand"),
+        ("[]", "replace the content of the file by hand with this"),
+        ('{"mcpServers": 1}', "replace the member mcpServers by hand with this"),
+        ('{"mcpServers": {},, }', "add this by hand"),
+        ('{"mcpServers": {"x": /* }', "add this by hand"),
+    ],
+)
+def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str, action: str) -> None:
     file = home / ".cursor/mcp.json"
     file.parent.mkdir()
     file.write_text(text)
-    with pytest.raises(Failure, match=r"is not changed: .*add this by hand"):
+    with pytest.raises(Failure, match=rf"is not changed: .*{action}: "):
         run_setup("cursor", wishes(), Output.table)
     assert file.read_text() == text
 
@@ -497,3 +506,14 @@ def test_entries_written_again_are_indented_as_before() -> None:
     first = with_entry(one_line, client.member, "fairlead", client.entry_for(URL), "json")
     again = with_entry(first, client.member, "fairlead", client.entry_for(URL + "/fast"), "json")
     assert again == first.replace(URL, URL + "/fast")
+
+
+def test_a_file_that_cannot_be_read_is_named_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".cursor/mcp.json"
+    file.mkdir(parents=True)
+    with pytest.raises(Failure) as failure:
+        run_setup("cursor", wishes(), Output.table)
+    assert str(failure.value) == f"{file} cannot be read: Is a directory"
+    print_clients(Output.table, "fairlead")
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[:2] == ["cursor", "user"])
+    assert line.split("user", 1)[1].strip() == f"cannot be read: Is a directory {file}"

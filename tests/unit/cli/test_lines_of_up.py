@@ -72,6 +72,22 @@ def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytes
     ]
 
 
+def test_each_sign_in_that_is_wanted_again_is_told_and_none_after_the_user_signed_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = Printed(capsys)
+    ready = "12:00:05  demo  ready, 2 tools (demo__0, demo__1)"
+    printed.board.set_sign_ins([KEY])
+    (line,) = printed.show("False", "SignInRequired")
+    assert line.startswith("12:00:05  demo  wants you to sign in: fairlead login")
+    assert printed.show("True", "Verified") == [], "the tools are known before the sign-in is"
+    for _ in range(6):
+        printed.board.set_sign_ins([])
+        assert printed.refresh() == [ready]
+        printed.board.set_sign_ins([KEY])
+        assert printed.refresh() == [line]
+
+
 def test_steps_of_an_installation_are_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     steps = ("mcp-server-time from PyPI", "downloading cryptography (4.5MiB)", "prepared 31 packages in 2.71s")

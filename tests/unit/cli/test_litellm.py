@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_cli.failure import Failure
 from fairlead_cli.up.given_servers import WithServers
 from fairlead_cli.up.litellm import litellm_server, mcp_endpoint
 from fairlead_operator.local.sources import Sources
+from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.server.status import Facts, Verdicts, build_status
 
 KEY = ServerKey("default", "litellm")
 PROXY = "http://127.0.0.1:4000"
@@ -82,3 +87,22 @@ def test_the_proxy_stands_beside_the_servers_of_a_file_and_gives_way_to_its_name
             "a manifest gives it another name (metadata.name)"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        (Cause.CONNECTION_REFUSED, "(--litellm or FAIRLEAD_LITELLM_URL) and its port"),
+        (Cause.NOT_FOUND, "(--litellm or FAIRLEAD_LITELLM_URL): its MCP endpoint is /mcp below it."),
+        (Cause.UNAUTHORIZED, "Set FAIRLEAD_LITELLM_KEY to a key of the proxy"),
+    ],
+)
+def test_advice_on_a_proxy_that_fails_names_the_option_that_the_user_gave(cause: Cause, advice: str) -> None:
+    good = ConditionVerdict(True, Cause.ACCEPTED, "good")
+    verdicts = Verdicts(good, good, good, ConditionVerdict(False, cause, "the proxy failed"))
+    server = litellm_server(PROXY, {}).server
+    facts = Facts(HttpEndpoint(url=f"{PROXY}/mcp"))
+    ready = build_status(server, verdicts, facts, datetime(2026, 1, 2, tzinfo=UTC), "local").condition("Ready")
+    assert ready is not None
+    assert advice in ready.message
+    assert "spec" not in ready.message

@@ -41,3 +41,12 @@ async def test_a_file_in_place_of_a_token_is_told_from_a_wrong_token(tmp_path: P
     assert (code, f"{file} is a file: write --token @{file}" in err) == (2, True)
     code, _, err = await fairlead("tools", "--url", "http://127.0.0.1:9/mcp", "--token", "k" * 8000)
     assert (code, "refused the connection" in err) == (1, True)
+
+
+async def test_a_file_of_a_token_that_cannot_be_read_is_named_with_option_and_variable(tmp_path: Path) -> None:
+    file = tmp_path / "no.key"
+    code, _, err = await fairlead("tools", "--url", "http://127.0.0.1:9/mcp", "--token", f"@{file}")
+    assert (code, err) == (
+        2,
+        f"fairlead tools: --token or FAIRLEAD_TOKEN: {file} cannot be read: No such file or directory\n",
+    )

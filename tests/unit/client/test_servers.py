@@ -121,10 +121,11 @@ def manifest(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("servers", "sentence"),
     [
-        ([Server(name="s")], "s: spec"),
-        ([Server(name="s", url="http://x/mcp", command="y")], "s: spec"),
-        ([Server(name="s", url="ftp://x")], "s: spec.url: must be an http or https URL"),
-        ([Server(name="s", url="http://x/mcp", prefix="a__b")], "s: spec.prefix: must consist of"),
+        ([Server(name="s")], "s: set exactly one of url, command and package"),
+        ([Server(name="s", url="http://x/mcp", command="y")], "s: set exactly one of url, command and package"),
+        ([Server(name="s", url="ftp://x")], "s.url: must be an http or https URL"),
+        ([Server(name="s", url="http://x/mcp", prefix="a__b")], "s.prefix: must consist of"),
+        ([Server(name="s", command="y", host_header="a b")], "s.host_header: "),
         ([Server(name="s", package="mcp-server-time")], "s.package: must be pypi:NAME==VERSION or npm:NAME@VERSION"),
         (
             [Server(name="s", url="http://x/mcp", api_key="k", headers={"authorization": "x"})],

@@ -159,6 +159,7 @@ def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
         ('{"name": "left-pad"}', ': declares no server: a client configuration begins with {"mcpServers"'),
         ("[1]", ": declares no server"),
         ("{}", ": declares no server"),
+        ("", ': is empty: write {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}} into it'),
         ('{"mcpServers": 5}', ":1: mcpServers: must be an object of names and servers, such as"),
         ('{"mcpServers": null}', ":1: mcpServers: is empty: add a server"),
         ('{"servers": [{"url": "x"}]}', ":1: servers: must be an object of names and servers"),
@@ -177,7 +178,6 @@ def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, message:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ': is empty: write {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}} into it'),
         ("// nothing yet\n", ": is empty: write"),
         ('{"mcpServers": {}}', ':1: mcpServers: is empty: add a server, such as "time": {"command": "uvx"'),
         ('{\n"servers": {}}', ":2: servers: is empty"),

@@ -161,6 +161,24 @@ async def test_a_relative_path_of_a_program_that_is_not_there_is_named_with_its_
         assert (await bench.ensure()).verdict.message == "there is no program /nothere.sh on this machine"
 
 
+async def test_a_file_that_is_not_executable_and_a_folder_are_not_taken_for_programs_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text("#!/usr/bin/env python3\n")
+    script.chmod(0o644)
+    async with world(tmp_path) as bench:
+        bench.declare({"command": ["./server.py"]}, cwd=str(tmp_path))
+        verdict = (await bench.ensure()).verdict
+        assert verdict.cause == "StartFailed"
+        assert verdict.message == (
+            f"./server.py cannot be started: it is not executable; make it so: chmod +x {script}"
+        )
+        bench.declare({"command": [str(tmp_path)]})
+        message = (await bench.ensure()).verdict.message
+        assert message == f"{tmp_path} cannot be started: it is a folder, not a program"
+
+
 async def test_a_folder_that_is_not_there_is_named_and_not_the_program(tmp_path: Path) -> None:
     async with world(tmp_path) as bench:
         bench.declare({"command": ["./run"]}, cwd="/no/such/folder")

@@ -334,6 +334,22 @@ def test_a_list_that_was_emptied_stops_its_servers_and_says_so(tmp_path: Path) -
     assert "mcpServers: is empty: add a server" in str(scan.problems[0])
 
 
+@pytest.mark.parametrize("named", ["mcp.json", "."])
+def test_a_file_that_is_empty_for_a_moment_stops_no_server(tmp_path: Path, named: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    sources = over([tmp_path / named])
+    scan_sources(sources)
+    rewrite(file, "\n")
+    scan = scan_sources(sources)
+    assert names(scan) == ["a"]
+    (problem,) = scan.problems
+    assert problem.message.startswith("is empty: write ")
+    assert problem.message.endswith(" (a keeps running as declared before)")
+    rewrite(file, "// none for now\n")
+    assert names(scan_sources(sources)) == []
+
+
 def test_a_file_that_goes_away_is_told_of_and_takes_its_servers_along(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"a": {"command": "x"}}}')

@@ -110,6 +110,28 @@ def test_diagnosis_chooses_nothing_from_lines_without_a_reason(printed: str) -> 
     assert diagnosis(printed.splitlines()) == ""
 
 
+def test_the_words_of_failure_that_a_program_logs_last_at_a_low_level_are_the_reason_if_there_is_no_other() -> None:
+    logged = "[DEBUG 2026-12-01T00:42:18.813Z] Missing required configuration: API_KEY"
+    assert diagnosis([logged]) == "Missing required configuration: API_KEY"
+    assert diagnosis(["2026-12-01 00:42:18,813 INFO - cannot open the database"]) == "cannot open the database"
+    assert diagnosis([logged, "INFO: bye"]) == ""
+    assert diagnosis(["no database", logged]) == "no database"
+
+
+def test_the_box_of_a_long_exception_group_is_removed_although_its_beginning_is_not_read() -> None:
+    printed = (
+        "  + Exception Group Traceback (most recent call last):",
+        '  |   File "/srv/x.py", line 7, in main',
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+        "  +-+---------------- 1 ----------------",
+        "    | Traceback (most recent call last):",
+        *('    |   File "/srv/x.py", line 7, in main' for _ in range(200)),
+        "    | OSError: the disk is full",
+        "    +------------------------------------",
+    )
+    assert diagnosis(printed) == "OSError: the disk is full"
+
+
 def test_the_line_is_bounded_however_much_was_printed() -> None:
     assert len(diagnosis(["Error: " + "x" * 10_000] * 1000)) <= MOST_CHARACTERS
     assert len(diagnosis(["ZodError: ["] + ["x" * 1000 for _ in range(1000)])) <= MOST_CHARACTERS

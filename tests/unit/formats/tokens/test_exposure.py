@@ -159,6 +159,13 @@ def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
     )
 
 
+def test_the_advice_says_of_one_hidden_tool_that_it_is_one() -> None:
+    tier = ExposedTools(TIER, (100,) * 4, 4, tier="fast")
+    shape = TaskShape(turns=2, calls=1, searches=0)
+    advice = advise(fit(), shape, [every(5), tier], PRICES, None).advice
+    assert "It hides 1 tool; with it a list of all 5 tools is cheapest" in advice
+
+
 def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
     tier = ExposedTools(TIER, (1000,), 1, tier="fast")
     advice = advise(fit(), TASK, [tier, every(10)], PRICES, None)
