@@ -133,7 +133,7 @@ class CallContext:
         self.metrics.in_flight -= 1
         if self._idle_event is not None and not self.calls:
             self._idle_event.set()
-            self._quiet = None
+            self._idle_event = None
 
     def keep_task(self, task: asyncio.Task[None]) -> None:
         """Keep a reference to an asyncio task until it is done."""
@@ -160,6 +160,6 @@ class CallContext:
     async def wait_until_idle(self) -> None:
         """Return when no call is in progress."""
         while self.calls:
-            if self._quiet is None:
+            if self._idle_event is None:
                 self._idle_event = asyncio.Event()
             await self._idle_event.wait()

@@ -66,6 +66,6 @@ def test_refusals_of_thoughts_are_known_by_code_and_words(name: str) -> None:
     assert reports_refused_thoughts(json.dumps({"error": error}).encode()) is refuses
 
 
-def test_bodies_that_are_not_errors_are_no_refusals_of_thoughts() -> None:
+def test_refusal_of_thoughts_is_not_read_from_bodies_that_are_not_errors() -> None:
     assert not reports_refused_thoughts(b'{"error": "Corrupted thought signature."}')
     assert not reports_refused_thoughts(b"[")
