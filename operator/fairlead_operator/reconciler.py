@@ -75,10 +75,8 @@ logger = logging.getLogger(__name__)
 STALLED_RETRY_S: Final = 60.0
 """Seconds until a refused write is tried again: somebody may remove the cause without an event of the McpServer."""
 FIRST_ANSWER_GRACE_S: Final = 1.0
-"""Seconds for which a server's first answer is awaited before the status says that it is missing.
-
-Most answers arrive sooner, and each status costs a write to the API server.
-"""
+"""Seconds for which a server's first answer is awaited before the status says that it is missing. Most answers arrive
+sooner, and each status costs a write to the API server."""
 
 
 @dataclass(frozen=True)
@@ -587,9 +585,7 @@ class Reconciler:
         return outcome.no_later_than(STALLED_RETRY_S if credential.absent_secrets else None)
 
     def _seconds_until_discovery(self, state: DiscoveryState) -> float | None:
-        """Seconds until the server's discovery needs a reconcile; None if the end of the running discovery triggers the
-        reconcile.
-        """
+        """Seconds until the server's discovery needs a reconcile; None if its end causes one."""
         if state.task is None:
             return self._discoverer.until_due(state)
         if state.listing is None and state.failure is None:
