@@ -97,12 +97,8 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
     """Check that the arguments which the top level of the schema requires are present; the server checks alternatives.
     Raises BadArgument that names each missing argument.
     """
-    required, property_names = schema.get("required"), _mapping(schema.get("properties"))
-    missing_keys = (
-        [key for key in required if key in property_names and key not in arguments]
-        if isinstance(required, list)
-        else []
-    )
+    property_names = _mapping(schema.get("properties"))
+    missing_keys = [key for key in _required_names(schema) if key in property_names and key not in arguments]
     if missing_keys:
         raise BadArgument(
             with_advice(f"it needs {' and '.join(missing_keys)}", f"It takes {', '.join(sorted(property_names))}")
@@ -112,12 +108,7 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
 def argument_rows(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
     """One row for each argument in the schema: name, type, whether it is required, description."""
     subschemas = [*_subschemas(schema, schema)]
-    required = {
-        key
-        for subschema in subschemas
-        for key in subschema.get("required", ())
-        if isinstance(subschema.get("required"), list)
-    }
+    required = {key for subschema in subschemas for key in _required_names(subschema)}
     for subschema in subschemas:
         for key, property_schema in _mapping(subschema.get("properties")).items():
             choices, types = _choices_and_types(property_schema, schema)
@@ -128,6 +119,12 @@ def argument_rows(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
             )
             text = str(_mapping(property_schema).get("description", "")).strip().partition("\n")[0]
             yield key, kind, "required" if key in required else "", text
+
+
+def _required_names(schema: Schema) -> list[str]:
+    """The names in `required`; values that are not names are ignored."""
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:

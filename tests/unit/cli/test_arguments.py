@@ -155,3 +155,9 @@ def test_an_argument_that_is_required_and_lacks_is_named() -> None:
     check_required({}, {"properties": {"path": {}}, "anyOf": [{"required": ["path"]}], "required": "path"})
     with pytest.raises(BadArgument, match=r"^it needs path and to\. It takes path, sheets, to$"):
         check_required({"sheets": []}, schema)
+
+
+@pytest.mark.parametrize("required", [True, 5, "path", {"path": True}, [["path"], None]])
+def test_rows_of_arguments_ignore_a_required_that_is_no_list_of_names(required: object) -> None:
+    rows = [*argument_rows({"properties": {"path": {"type": "string"}}, "required": required})]
+    assert rows == [("path", "string", "", "")]
