@@ -332,10 +332,6 @@ def _issuer(identity: IdentitySettings) -> str:
             "FAIRLEAD_PUBLIC_URL to it, such as https://tools.example.com"
         )
     parts = urlsplit(url)
-    if parts.query or parts.fragment:
-        raise BadSetting(
-            f"FAIRLEAD_PUBLIC_URL is {url!r}, which is the issuer of authorizationServer: remove query and fragment"
-        )
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise BadSetting(
             f"FAIRLEAD_PUBLIC_URL is {url!r}, which must be an https URL with authorizationServer: without TLS anybody "

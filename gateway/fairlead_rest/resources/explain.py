@@ -78,7 +78,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     measured: MeasuredDocument
     min_tier: str | None
     """Fastest tier that may show the tool to this caller, whatever the tool's latency; null if any tier may."""
-    policy_without_calls: str | None
+    no_calls_by: str | None
     """ToolPolicy whose `limits.callsPerMinute: 0` refuses all calls of this caller; null if there is none."""
     credential: str | None
     """Under whose credential a call of this caller goes to the server; null if the server gets none."""
@@ -119,7 +119,7 @@ def explain(catalog: SubjectCatalog, name: str, exchange_allowed: Collection[str
         latency=latency_of(tool, state),
         measured=measurements_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
-        policy_without_calls=None if quota is None else quota.policy_without_calls,
+        no_calls_by=None if quota is None else quota.policy_without_calls,
         credential=credential_for(server.catalog, catalog.identity, exchange_allowed),
         tiers=[
             _verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in visible_tiers

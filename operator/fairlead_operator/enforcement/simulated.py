@@ -73,7 +73,7 @@ class SimulatedNetwork:
     def _status(self, job: Json, policies: list[Json]) -> Json:
         if _role(job) == "target":
             conditions = [{"type": "Ready", "status": "True"}]
-            status = _pod_status({"status": {}}, phase="Running", conditions=conditions)
+            status = _pod_status({"running": {}}, phase="Running", conditions=conditions)
             return {**status, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
         line = "allowed=held" if self.fault == "no network" else self._answer_line(policies)
         return _pod_status({"terminated": {"exitCode": 0, "message": f"{line}\n"}}, phase="Succeeded")

@@ -19,7 +19,7 @@ ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
     [
         ({"public_url": ""}, {"audiences": ["fairlead"]}, {}, "set FAIRLEAD_PUBLIC_URL"),
         ({"public_url": "http://tools.example.com"}, {}, {}, "must be an https URL with authorizationServer"),
-        ({"public_url": "https://tools.example.com?a=b"}, {}, {}, "remove query and fragment"),
+        ({"public_url": "https://tools.example.com?a=b"}, {}, {}, "without credentials, query, fragment"),
         ({"grants_directory": None}, {}, {}, "set FAIRLEAD_GRANTS"),
         ({"public_url": "https://login.example.com/"}, {}, {}, "remove it from issuers"),
         (
@@ -30,7 +30,7 @@ ISSUERS = [{"issuer": "https://login.example.com", "name": "corp"}]
         ),
         ({}, {}, {"clientSecretFile": "/nowhere/secret"}, "/nowhere/secret cannot be read"),
         ({}, {}, {"clientSecretFile": "/dev/null"}, "/dev/null is empty: write the secret"),
-        ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "and without /mcp"),
+        ({"public_url": "https://tools.example.com/mcp"}, {}, {}, "fragment and /mcp"),
         ({}, {}, {"issuer": "partner"}, "add it there, or correct the name"),
     ],
 )
