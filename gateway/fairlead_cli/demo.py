@@ -32,7 +32,7 @@ Item = Annotated[str, Field(description="Name of an item in the store room, for 
 
 
 class Stock(BaseModel):
-    """Number of pieces of an item in the store room."""
+    """How much of an item is there."""
 
     item: str
     pieces: int

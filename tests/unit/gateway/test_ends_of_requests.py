@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from msgspec import Raw
 
@@ -17,6 +16,7 @@ from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import ConnectionLost
+from fairlead_mcp.http.connection import Connection
 from fairlead_mcp.http.pool import Pool
 from virtualtime import in_virtual_time
 
@@ -58,14 +58,9 @@ async def test_all_who_wait_for_the_end_of_the_requests_of_a_connection_return()
         assert loop.time() == ended
 
 
-class _IdleConnection:
-    idle = False
-    answered_at = 0.0
-
-
 async def test_all_who_close_a_pool_return_with_its_last_exchange() -> None:
     pool, loop = Pool("127.0.0.1", 9), asyncio.get_running_loop()
-    connection: Any = _IdleConnection()
+    connection = Connection(pool)
     pool._connections.add(connection)
     closing = [asyncio.create_task(pool.aclose(60)) for _ in range(3)]
     await asyncio.sleep(1)
