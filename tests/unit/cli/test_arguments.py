@@ -158,6 +158,6 @@ def test_an_argument_that_is_required_and_lacks_is_named() -> None:
 
 
 @pytest.mark.parametrize("required", [True, 5, "path", {"path": True}, [["path"], None]])
-def test_rows_of_arguments_ignore_a_required_that_is_no_list_of_names(required: object) -> None:
+def test_argument_rows_ignore_a_malformed_list_of_required_names(required: object) -> None:
     rows = [*argument_rows({"properties": {"path": {"type": "string"}}, "required": required})]
     assert rows == [("path", "string", "", "")]
