@@ -16,7 +16,7 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.pod_pools import ServerPod
 from fairlead_gateway.upstream.server_session import ServerSession, get_head
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, NotMcp, Timeout
 from fairlead_mcp.http import resuming
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.exchange import Call
@@ -87,7 +87,11 @@ class HttpCall(Call):
         """Parsed members of `_result`, if it was parsed."""
 
     def accept(self, data: bytes, start: int) -> bool:
-        if not self._take_result(data, start) and (self.session is not None or not self.request.tasks):
+        if self.session is None and self.request.tasks:
+            return False  # the result may be a task, which has to be changed
+        if self._has_too_many_values(data, start):
+            return True
+        if not self._take_result(data, start):
             body = data[start:]
             if self._is_forwardable(body):
                 self._result = result_in(body, self.request.id)
@@ -99,6 +103,8 @@ class HttpCall(Call):
     def take_answer(self, answer: Answer) -> None:
         if self._result is not None:
             self._succeed(self._result, self._members)
+            return
+        if self._has_too_many_values(answer.body):
             return
         if self.cursor is not None and not answer.body and self.session is not None:
             self._resume(answer)
@@ -167,6 +173,8 @@ class HttpCall(Call):
         self._carrier = connection
 
     def on_event(self, data: bytes) -> bool:
+        if self._has_too_many_values(data):
+            return True
         if self._take_result(data):
             self._resume_reading()
             return True
@@ -190,6 +198,15 @@ class HttpCall(Call):
         return False
 
     # Internals
+
+    def _has_too_many_values(self, data: bytes, start: int = 0) -> bool:
+        """Whether the response that begins at `start` has more values than a result may have; the call is refused."""
+        try:
+            jsonrpc.check_values(data, start)
+        except NotMcp as error:
+            self.refuse(error)
+            return True
+        return False
 
     def _is_forwardable(self, body: bytes) -> bool:
         """Whether the result in a body is forwarded without changes, as it has no state or task to tag with its pod."""

@@ -29,7 +29,7 @@ from gatewayworld import (
 )
 from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import BROKEN, answer_handshake, broken_server, modern_server, sdk_server
+from toolservers import BROKEN, answer_handshake, answer_modern, broken_server, modern_server, sdk_server, tool
 from waiting import until_async
 
 ERAS = (MODERN, LEGACY)
@@ -227,3 +227,33 @@ async def test_without_its_credential_a_server_is_not_called_until_it_is_there(t
 
             await until_async("a call with the credential", answers)
         assert server.seen[-1].headers["x-key"] == "hush"
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("how", ["with a length", "in chunks", "as an event"])
+async def test_a_call_whose_result_has_a_million_values_fails_alone(tmp_path: Path, how: str, client: str) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method != "tools/call":
+            answer_modern(request, reply, [tool("many"), tool("few")])
+            return
+        rows = b"{}," * (1_000_001 if request.params["name"] == "many" else 10)
+        ident = msgspec.json.encode(request.message["id"])
+        result = b'{"resultType":"complete","content":[],"structuredContent":{"rows":[%b{}]}}' % rows
+        body = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, result)
+        if how == "with a length":
+            reply.send(200, body)
+            return
+        kind = b"application/json" if how == "in chunks" else b"text/event-stream"
+        reply.raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: %b\r\n\r\n" % kind)
+        reply.chunk(body if how == "in chunks" else b"data: %b\n\n" % body)
+        reply.raw(b"0\r\n\r\n")
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["many", "few"])) as gateway,
+    ):
+        refused = await ask(gateway, calling("demo__many", era=client))
+        assert refused.refusal == "UPSTREAM_ERROR"
+        assert "the result has more than 1,000,000 values" in refused.message["result"]["content"][0]["text"]
+        answer = await ask(gateway, calling("demo__few", era=client))
+        assert answer.message["result"]["structuredContent"] == {"rows": [{}] * 11}

@@ -81,20 +81,14 @@ def test_an_excerpt_is_one_short_printable_line() -> None:
     assert jsonrpc.excerpt(b"x" * jsonrpc.EXCERPT) == "x" * jsonrpc.EXCERPT
 
 
-@pytest.mark.parametrize(
-    ("result", "reason"),
-    [
-        (b'{"content":[%b1]}' % (b"{}," * 1_100_000), "the result has more than 1000000 values"),
-        (
-            b'{"content":[],"structuredContent":{"x":[%b1]}}' % (b"1," * 1_100_000),
-            "the result has more than 1000000 values",
-        ),
-        (b'{"content":[],"_meta":{"x":[%b1]}}' % (b"{}," * 1_100_000), "the result has more than 1000000 values"),
-    ],
-)
-def test_a_result_of_more_values_than_are_read_is_refused(result: bytes, reason: str) -> None:
-    with pytest.raises(msgspec.DecodeError, match=reason):
-        jsonrpc.decode_result(result)
+@pytest.mark.parametrize("unit", [b"{},", b"1,"])
+@pytest.mark.parametrize("result", [b'{"content":[%b1]}', b'{"content":[],"structuredContent":{"x":[%b1]}}'])
+@pytest.mark.parametrize("head", [b"", b'HTTP/1.1 200 OK\r\nx: "\r\n\r\n'])
+def test_a_response_of_more_values_than_a_result_may_have_is_refused(head: bytes, result: bytes, unit: bytes) -> None:
+    response = head + b'{"jsonrpc":"2.0","id":1,"result":%b}'
+    with pytest.raises(NotMcp, match="the result has more than 1,000,000 values"):
+        jsonrpc.check_values(response % (result % (unit * 1_100_000)), len(head))
+    jsonrpc.check_values(response % (result % (unit * 300_000)), len(head))
 
 
 def test_a_long_text_and_a_table_of_many_rows_are_read() -> None:
