@@ -20,6 +20,8 @@ from gappeers import OF_HTTP, gaps_of, gaps_of_redis, gaps_of_speech
 from gapworld import MOST_MS, Attack, Filled, gap_world
 from gatewayworld import Ask, calling, legacy, modern
 
+pytestmark = pytest.mark.timing
+
 MIB: Final = 1 << 20
 REQUEST: Final = 4 * MIB - 4096
 LLM_REQUEST: Final = 10 * MIB - 4096

@@ -14,7 +14,7 @@ from helmworld import program
 from page_reader import Reader, sections
 from waiting import until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
@@ -39,10 +39,10 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
         "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
     }
     with Reader(tmp_path, environment, 8080, 9464, 9465, 9000) as reader:
-        reader.follow(install, listening={"fairlead gateway": 8080})
+        reader.follow(install, listening={"fairlead operator": 9465, "fairlead gateway": 8080})
         reader.follow(start, listening={"demo": 9000})
         ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-        until("Ready", lambda: plane.kubectl("get", "mcps", "chandler", "-o", ready).stdout == "True", seconds=60)
+        until("Ready", lambda: plane.kubectl("get", "mcps", "chandler", "-o", ready).stdout == "True", seconds=90)
         printed = reader.follow("kubectl get mcps\n" + ask)
     assert printed.splitlines()[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
     assert "chandler__get_stock" in printed
