@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.gateways import SERVERS, catalog, contents, gateway_over, start_upstream, world, write_documents
-from gateway.heaps import footprint_of
+from gateway.heaps import footprint_of, metrics_of
 from gatewayworld import Ask, calling, modern
 from ports import free_port
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds
@@ -34,6 +34,8 @@ COMMANDS: Final = ("servers", "tools", "tiers", "scores", "search echo", f"expla
 POD_SERVERS: Final = 1_000
 FEW_SERVERS: Final = 3
 IDLE_CONNECTIONS: Final = 10_000
+TOOLS_CALLED: Final = "MCP process with 1,000 tools called"
+CLOSED_CONNECTION: Final = "closed connection, of the memory of an idle one"
 WAIT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.005
 
@@ -57,7 +59,9 @@ def run(settings: Settings) -> Report:
         "up, first call answered": ("s", 1.5),
         f"gateway with {POD_SERVERS:,} servers, ready": ("s", 1.5),
         f"MCP process with {FEW_SERVERS} servers": ("MB", 52),
+        TOOLS_CALLED: ("MB", 70),
         "idle connection": ("kB", 6),
+        CLOSED_CONNECTION: ("kB", None),
     }
     for name, values in figures.items():
         unit, most = bounds.get(name, ("s", 0.35 if name.startswith("fairlead ") else None))
@@ -122,7 +126,9 @@ def of_a_pod(stage: Stage) -> dict[str, float]:
 
 
 def of_memory(stage: Stage, connections: int) -> dict[str, float]:
-    """RAM of a gateway's process with few servers, and of a connection that has made one call. Raises Unmeasurable."""
+    """RAM of a gateway's process with few servers, with 1,000 tools that were called, and of a connection that has made
+    one call, and what stays of it once closed. Raises Unmeasurable.
+    """
     upstream = start_upstream(stage, "upstream", 0)
     documents = stage.folder / "few"
     write_documents(documents, contents([catalog("modern", upstream.port, name=f"s{n}") for n in range(FEW_SERVERS)]))
@@ -134,7 +140,23 @@ def of_memory(stage: Stage, connections: int) -> dict[str, float]:
         before = memory(gateway.pid).now  # a tenth are open: what the first calls load is not a connection's
         opened += [stack.enter_context(called(gateway.port, request)) for _ in range(connections)]
         figures["idle connection"] = (memory(gateway.pid).now - before) / connections / 1e3
+    until(time.perf_counter(), lambda: metrics_of(gateway)["fairlead_client_connections"] == 0)
+    figures[CLOSED_CONNECTION] = (memory(gateway.pid).now - before) / connections / 1e3
+    figures[TOOLS_CALLED] = of_called_tools(stage, upstream.port)
     return figures
+
+
+def of_called_tools(stage: Stage, port: int) -> float:
+    """RAM, in MB, of a gateway's process after one call of each of 1,000 tools. Raises Unmeasurable."""
+    documents = stage.folder / "many"
+    catalogs = list(world({"plain": port}))
+    write_documents(documents, contents(catalogs))
+    gateway = gateway_over(stage, documents, None, name="many")
+    names = [f"{each.prefix}__{tool.name}" for each in catalogs for tool in each.tools]
+    refused = [name for name in names if "content" not in result_of(gateway.port, calling(name, {"text": "a"}))]
+    if refused:
+        raise Unmeasurable(f"{len(refused)} of {len(names)} calls were refused: {refused[0]}")
+    return footprint_of(gateway).serving / 1e6
 
 
 def called(port: int, request: bytes) -> socket.socket:
