@@ -131,7 +131,8 @@ def _fairlead(stage: Stage, model: int, core: int) -> Target:
     routes = stage.folder / "routes.yaml"
     provider = {"baseUrl": f"http://127.0.0.1:{model}/v1", "models": ["bench-*"]}
     routes.write_text(json.dumps({"providers": {"model": provider}}))
-    started = gateway_over(stage, documents, core, "--routes", routes)
+    limits = {"FAIRLEAD_LLM_REQUESTS": str(2 * MANY), "FAIRLEAD_LLM_REQUESTS_EACH": str(2 * MANY)}
+    started = gateway_over(stage, documents, core, "--routes", routes, **limits)
     return Target(OURS, started.port, started.pid)
 
 
