@@ -77,7 +77,7 @@ def authored_latency(definition: bytes | Raw) -> Authored:
         cacheable_seconds=first("cacheable_seconds", _number, "a number of seconds"),
     )
     min_tier = first("min_tier", _tier_name, "the name of a latency tier")
-    result_tokens = first("result_tokens", _tokens, f"a number of tokens, {LEAST_TOKENS} or more")
+    result_tokens = first("result_tokens", _tokens, f"a number of at least {LEAST_TOKENS} tokens")
     return Authored(latency, min_tier, result_tokens, tuple(unusable))
 
 

@@ -54,7 +54,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     UNKNOWN_FORMAT: (400, "The format does not exist"),
     UNAUTHENTICATED: (401, "The request is not authenticated"),
     FORBIDDEN: (403, "The principal may not do this"),
-    SIGN_IN_REQUIRED: (403, "Somebody has to sign in at the server"),
+    SIGN_IN_REQUIRED: (403, "A sign-in at the server is required"),
     UNKNOWN_TIER: (404, "The tier does not exist"),
     UNKNOWN_SERVER: (404, "The server does not exist"),
     UNKNOWN_ROUTE: (404, "The route does not exist"),

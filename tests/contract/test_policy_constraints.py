@@ -57,7 +57,7 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
     "constraint": {"rules": (Rule(action="Allow", tools=("*",), arguments={"required": ["q"]}),)},
     "quota": {"limits": PolicyLimits(calls_per_minute=5)},
     "counted": {"limits": PolicyLimits(concurrency=2)},
-    "escapes": {"control_characters": "Escape"},
+    "must_escape": {"control_characters": "Escape"},
     "manual": {"auto_run": "ReadOnly"},
 }
 """A policy for each row of the table."""

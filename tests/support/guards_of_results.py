@@ -68,7 +68,7 @@ RESULTS = (
     Guard(
         "a kept result of a tool that policies deny meanwhile",
         "fairlead_offers.results.session_context",
-        ((_ALLOWED, "if False:"), ("if route.escapes else", "if route is not None and route.escapes else")),
+        ((_ALLOWED, "if False:"), ("if route.must_escape else", "if route is not None and route.must_escape else")),
         f"{AT}/test_long_results.py::test_policies_bound_results_of_their_subjects_who_alone_read_on",
         "today's policies decide",
     ),

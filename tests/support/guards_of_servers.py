@@ -297,7 +297,7 @@ READERS = (
     Guard(
         "a completion of a prompt that is not shown, by a reference in another case",
         f"{GATEWAY}.calls.routes.targets",
-        (('misread = _REF_MEMBERS.explain_misread(ref, "params.ref")', "misread = None"),),
+        (('ambiguity_message = _REF_MEMBERS.explain_misread(ref, "params.ref")', "ambiguity_message = None"),),
         f"{AT}/test_parser_differences.py::test_prompts_resources_and_completions_are_what_was_decided_about",
         "KeyError: 'error'",
     ),

@@ -36,7 +36,7 @@ class ClientResponse(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Rejection of an HTTP request that is not a valid MCP request: a status and a JSON-RPC error."""
+    """Rejection of a client's message by the gateway: an HTTP status and a JSON-RPC error."""
 
     status: int
     """HTTP status."""

@@ -117,7 +117,7 @@ class Route:
     """
     manual: str = ""
     """Why policies do not let the LLM tool loop run the tool automatically; empty if they do."""
-    escapes: bool = False
+    must_escape: bool = False
     """Whether policies require control characters in the server's texts to be escaped."""
     quota: Quota | None = None
     """The caller's quota in the server's namespace; None if unlimited."""

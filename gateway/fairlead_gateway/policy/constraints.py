@@ -19,7 +19,7 @@ SERVER_ATTRIBUTES: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = Ma
     {
         "quota": lambda rules, server: rules.quotas.get(server.namespace),
         "counted": lambda rules, server: server.namespace in rules.quotas,
-        "escapes": lambda rules, server: server in rules.escaped_servers,
+        "must_escape": lambda rules, server: server in rules.escaped_servers,
     }
 )
 """For each attribute, a function that returns its value for all tools of a server; a false value leaves the default."""

@@ -231,7 +231,7 @@ class ResourceIndex:
             "skills/list": self._listing(b"skills", self._skills, merged=merged),
         }
 
-    def escapes(self, server: ServerKey) -> bool:
+    def must_escape(self, server: ServerKey) -> bool:
         """Whether control characters in a server's texts are escaped."""
         return server in self._escaped_servers
 

@@ -36,7 +36,7 @@ def router_view(merged_view: View, tools: Mapping[str, tuple[ToolRef, bytes]], l
 
     def definitions(replacements: Mapping[str, bytes]) -> list[bytes]:
         pinned = ((route, replacements.get(name, tools[name][1])) for name, route in pinned_routes.items())
-        return [*built_in, *(bytes(escape(raw)) if route.escapes else raw for route, raw in pinned if raw)]
+        return [*built_in, *(bytes(escape(raw)) if route.must_escape else raw for route, raw in pinned if raw)]
 
     legacy_list = None if pinned_routes.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
     view_tools = ViewTools(

@@ -269,7 +269,7 @@ class ViewBuilder:
         names = [name for name in routes if legacy.get(name) != b""]
         sources = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
         definitions = yield from list_in_slices(
-            bytes(escape(definition)) if escaped_servers and routes[name].escapes else definition
+            bytes(escape(definition)) if escaped_servers and routes[name].must_escape else definition
             for name, definition in sources
         )
         if lists_reader:

@@ -50,7 +50,7 @@ class ServerOfTools(msgspec.Struct, frozen=True):
     key: ServerKey
     prefix: str
     offline: bool
-    escapes: bool
+    must_escape: bool
     """Whether policies require control characters in the server's definitions to be escaped."""
 
 
@@ -88,7 +88,7 @@ class VisibleTool:
         self.server = server.key
         self.prefix = server.prefix
         self.entry = entry
-        self.definition = bytes(escape(tool.merged)) if server.escapes else tool.merged
+        self.definition = bytes(escape(tool.merged)) if server.must_escape else tool.merged
         """Raw definition with the exposed name."""
         self.tool = tool
         self.state = state
@@ -141,7 +141,7 @@ class VisibleTool:
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
-_GATEWAY_SERVER: Final = ServerOfTools(GATEWAY, "", offline=False, escapes=False)
+_GATEWAY_SERVER: Final = ServerOfTools(GATEWAY, "", offline=False, must_escape=False)
 
 
 def gateway_tool(raw: bytes) -> VisibleTool:
@@ -290,7 +290,7 @@ def _entries(
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     servers = {
         key: ServerOfTools(
-            key, server.catalog.prefix or "", offline=not server.catalog.online, escapes=key in escaped_servers
+            key, server.catalog.prefix or "", offline=not server.catalog.online, must_escape=key in escaped_servers
         )
         for key, server in snapshot.servers.items()
     }

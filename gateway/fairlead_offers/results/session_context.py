@@ -325,7 +325,7 @@ def _allowed_results(view: View, entries: Sequence[SessionEntry]) -> list[Stored
         route = view.tool_of(server_of(entry), entry.own_name)
         if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):
             continue
-        result = bytes(escape(Raw(entry.result))) if route.escapes else entry.result
+        result = bytes(escape(Raw(entry.result))) if route.must_escape else entry.result
         results.append(StoredResult(entry.id, result))
     return results
 

@@ -22,7 +22,7 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import LATEST_LEGACY_VERSION, MODERN_VERSION
-from fairlead_tools.definitions.parsers import blank_name, is_date_time, wrong_uri
+from fairlead_tools.definitions.parsers import blank_member, is_date_time, wrong_uri
 from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
 from fairlead_tools.definitions.validated_output import unusable_in_old_clients
 
@@ -191,7 +191,7 @@ class _Draft:
             if "execution" in self._value:  # not in 2026-07-28, but clients of both revisions read it
                 self.conform(_execution())
             return ""
-        blank_path = blank_name(self._value)
+        blank_path = blank_member(self._value)
         if blank_path:
             return f"{blank_path} is empty"
         if listed_type is ListedType.PROMPT:

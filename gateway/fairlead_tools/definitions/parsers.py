@@ -36,9 +36,9 @@ def is_date_time(text: str) -> bool:
     return True
 
 
-def blank_name(value: dict[str, Any]) -> str:
-    """Return the path of a blank name in a resource, template or prompt, because the Java SDK refuses blank names;
-    empty if no name is blank. `value` must be valid by MCP's schema.
+def blank_member(value: dict[str, Any]) -> str:
+    """Return the path of a blank `name` or `uriTemplate` of a resource or template, or of a blank name of a prompt's
+    argument, because the Java SDK refuses them; empty if there is none. `value` must be valid by MCP's schema.
     """
     if "uri" in value or "uriTemplate" in value:
         return next((member for member in ("name", "uriTemplate") if not value.get(member, "x").strip()), "")

@@ -1,4 +1,7 @@
-"""Members other than arguments and results, passed between clients and servers in all four combinations of eras."""
+"""Calls between clients and servers in all four combinations of eras, modern and legacy.
+
+Log messages, cancellation, large results, unknown members, questions to the client.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def message(level: str) -> dict[str, Any]:
     return notice("message", level=level, logger="l", data={"of": level})
 
 
-async def greet(request: Request, reply: Reply) -> bool:
+async def answer_unless_call(request: Request, reply: Reply) -> bool:
     """Answer a message that is not a call. Returns False for calls."""
     if request.method == "initialize":
         reply.result(request, HELLO, mcp_session_id="s")
@@ -61,7 +64,7 @@ async def greet(request: Request, reply: Reply) -> bool:
 
 
 async def logging_server(request: Request, reply: Reply) -> None:
-    if await greet(request, reply):
+    if await answer_unless_call(request, reply):
         return
     reply.open_stream()
     for level in ("debug", "info", "error"):
@@ -72,7 +75,7 @@ async def logging_server(request: Request, reply: Reply) -> None:
 
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server_era", ERAS)
-async def test_log_messages_reach_the_client_that_asked_for_them_from_its_level_on(
+async def test_log_messages_of_the_requested_level_or_above_reach_the_client(
     tmp_path: Path, client: str, server_era: str
 ) -> None:
     async with (
@@ -105,11 +108,11 @@ async def test_a_modern_client_that_asked_for_no_log_messages_gets_json(tmp_path
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server_era", ERAS)
 @pytest.mark.parametrize("progress", [False, True], ids=["plain", "with progress"])
-async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
+async def test_a_cancelled_call_is_cancelled_at_the_server_as_its_era_prescribes(
     tmp_path: Path, client: str, server_era: str, progress: bool
 ) -> None:
     async def never(request: Request, reply: Reply) -> None:
-        if not await greet(request, reply):
+        if not await answer_unless_call(request, reply):
             await asyncio.Event().wait()
 
     params = {"name": "demo__x", "arguments": {}, **({"_meta": {"progressToken": 1}} if progress else {})}
@@ -149,7 +152,7 @@ async def test_a_result_over_a_megabyte_arrives_as_json_and_untouched(
     text = "é" * 900_000 + "end"
 
     async def large(request: Request, reply: Reply) -> None:
-        if await greet(request, reply):
+        if await answer_unless_call(request, reply):
             return None
         result = {"content": [{"type": "text", "text": text}], "isError": False, "unknown": {"kept": [1.50, None]}}
         if server_era == MODERN:
@@ -175,7 +178,7 @@ async def test_a_result_over_a_megabyte_arrives_as_json_and_untouched(
 @pytest.mark.parametrize("server_era", ERAS)
 async def test_traces_and_unknown_members_of_a_request_pass(tmp_path: Path, client: str, server_era: str) -> None:
     async def echo(request: Request, reply: Reply) -> None:
-        if not await greet(request, reply):
+        if not await answer_unless_call(request, reply):
             reply.result(request, {"content": [], "resultType": "complete"})
 
     meta = {"traceparent": "00-1-2-01", "tracestate": "a=b", "vendor.example/x": [1]}
@@ -210,7 +213,7 @@ async def test_schemas_and_unknown_members_are_listed_byte_for_byte(tmp_path: Pa
     assert b'"z":[ ]' in body
     assert b'"_meta":{"k" :1}' in body
     if target != "/mcp":
-        assert raw in body, "where no name is prefixed, nothing is"
+        assert raw in body, "at a server's own endpoint names have no prefix, so the definition is unchanged"
 
 
 async def test_a_retry_with_a_state_returns_to_the_pod_that_made_it(tmp_path: Path) -> None:
@@ -283,7 +286,7 @@ async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path,
     going_on = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
-        if request.method == "" or await greet(request, reply):
+        if request.method == "" or await answer_unless_call(request, reply):
             return
         reply.open_stream()
         reply.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": QUESTION})

@@ -80,7 +80,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {name: object() for name in OTHERS} | {
     "caller_deadline": False,
     "caller_set_max_timeout": False,
     "counted": True,
-    "escapes": True,
+    "must_escape": True,
     "manual": "a policy",
     "result_tokens": 2000,
 }

@@ -258,7 +258,7 @@ def test_the_length_of_results_is_the_mcpservers_else_its_authors() -> None:
     declared: list[Any] = [{"name": "a", **own}, {"name": "b", **own}, {"name": "c", "result_tokens": 3}]
     catalog, remarks = build(*declared, tools=[{"name": "b", "limits": {"resultTokens": 500}}])
     assert [tool.result_tokens for tool in catalog.tools] == [3000, 500, None]
-    assert "not a number of tokens, 200 or more" in " ".join(remarks.notes)
+    assert "not a number of at least 200 tokens" in " ".join(remarks.notes)
 
 
 def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:

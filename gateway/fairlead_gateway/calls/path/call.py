@@ -424,7 +424,7 @@ class ToolCall(AttemptOwner):
             self._relay.close()
         if attempts.span is not None:
             attempts.span.end(error_type)
-        if self.route.escapes:
+        if self.route.must_escape:
             result = None if result is None else escape(result)
             body = tuple(escape(part) for part in body)
         try:
@@ -590,7 +590,7 @@ class ToolCall(AttemptOwner):
         result.
         """
         relay = self.open_relay()
-        notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
+        notify = task_wait.progress_reporter(self.exchange, self.request.token, must_escape=self.route.must_escape)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
         task = task_wait.ServerTask.of(self.route, first_answer, features, self.identity)

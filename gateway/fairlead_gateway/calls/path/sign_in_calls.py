@@ -228,7 +228,7 @@ def _report(call: ClientCall, step: int, server: str) -> None:
         "message": f"Waiting for a sign-in at the server {server}",
     }
     body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
-    call.exchange.notify(bytes(escape(body)) if call.route.escapes else body)
+    call.exchange.notify(bytes(escape(body)) if call.route.must_escape else body)
 
 
 def _seconds_left(call: ClientCall) -> float:

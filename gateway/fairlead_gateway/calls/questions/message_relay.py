@@ -41,11 +41,11 @@ class MessageRelay:
     __slots__ = (
         "_client",
         "_credentials",
-        "_escapes",
         "_exchange",
         "_gateway_token",
         "_level",
         "_modern",
+        "_must_escape",
         "_open_ids",
         "_server_requests",
         "_session",
@@ -67,7 +67,7 @@ class MessageRelay:
 
         With `level` None a modern client gets no log messages, and a legacy client gets all.
         """
-        self._escapes = route.escapes
+        self._must_escape = route.must_escape
         self._uris = route.uris
         self._server_requests = server_requests
         self._exchange = exchange
@@ -166,7 +166,7 @@ class MessageRelay:
                 return
 
     def _send(self, message: bytes) -> bool:
-        return self._exchange.notify(bytes(escape(message)) if self._escapes else message)
+        return self._exchange.notify(bytes(escape(message)) if self._must_escape else message)
 
     def _passes_level(self, params: Raw) -> bool:
         if self._level is None:

@@ -12,7 +12,7 @@ from fairlead_gateway.core.sign_in import SignInWait
 MAX_QUESTIONS: Final = 4096
 """Maximum number of open questions per replica. Beyond it, the oldest count as answered."""
 Key: TypeAlias = tuple[bytes, ServerKey, bytes]
-"""The user, known to the server by this key; the server; and the client that is asked."""
+"""Bytes that identify the user; the server; bytes that identify the client that is asked."""
 Question: TypeAlias = tuple[str, float, Callable[[], bool]]
 """Link, time at which the question counts as answered, and a function that returns whether the client is gone."""
 
@@ -36,7 +36,9 @@ class SignInQuestions:
         return sum(map(self._is_open, self._questions.values()))
 
     def open(self, key: Key, url: str, seconds: float, is_gone: Callable[[], bool] = _never_gone) -> bool:
-        """Open a question for at most `seconds`, or until `is_gone()`. Returns False if it is open already."""
+        """Open a question for at most `seconds`, or until `is_gone()`. Returns False if the
+        same question with the same link is open already; a question with another link is replaced.
+        """
         question = self._questions.get(key)
         if question is not None and question[0] == url and self._is_open(question):
             return False
@@ -60,7 +62,7 @@ class SignInQuestions:
 
 
 class NoSignIns(SignInWait):
-    """Replacement in a gateway without sign-ins: never waits."""
+    """`SignInWait` of a gateway without sign-ins: returns at once."""
 
     async def wait(self, identity: Identity, server: ServerKey, seconds: float) -> bool:
         return True

@@ -25,10 +25,11 @@ Check: TypeAlias = Callable[[bytes | Raw], None]
 """Raises NotMcp for a raw result that must not be passed on."""
 
 
-def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check | None:
+def check_of(server: Server, method: str, uri: str, *, must_escape: bool) -> Check | None:
     """The check for the result of a request; None if the result need not be passed on byte for byte.
 
-    `uri` is the server's own URI of the target. `escapes` tells that policies require control characters to be escaped.
+    `uri` is the server's own URI of the target. `must_escape` tells that policies require control characters to be
+    escaped.
     """
     approved = server.approved
     if method == GET_SKILL and approved is not None:
@@ -37,7 +38,7 @@ def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check |
         return None
     if approved is not None and not approved.covers(uri):
         approved = None
-    must_be_plain = escapes and scheme_of(uri) in SCHEMES
+    must_be_plain = must_escape and scheme_of(uri) in SCHEMES
     return partial(_check_read, approved, uri, must_be_plain) if must_be_plain or approved is not None else None
 
 

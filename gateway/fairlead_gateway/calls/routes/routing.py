@@ -108,7 +108,7 @@ def task_route(creator: Route, task: TaskRef, recorder: CallRecorder, *, idempot
         name_lines=name_lines(task.id),
         task=task,
         result_tokens=creator.max_result_tokens,
-        escapes=creator.escapes,
+        must_escape=creator.must_escape,
         uris=creator.uris,
     )
 

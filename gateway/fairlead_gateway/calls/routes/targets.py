@@ -53,19 +53,20 @@ def name_in(request: McpRequest) -> str | None:
 
 
 def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
-    """The `Mcp-Param-*` header lines for the server; a rejection if the client's differ from the arguments (SEP-2243).
+    """The `Mcp-Param-*` header lines for the server. A rejection if servers may read the arguments differently, or if
+    the client's `Mcp-Param-*` headers differ from the arguments (SEP-2243).
 
     `headers` are the client's headers. They are None, and not checked, for the inner call of a meta-tool, because the
     client's headers repeat arguments of the meta-tool.
     """
     arguments = request.params.get("arguments")
-    misread = param_headers.find_ambiguity(arguments, route.param_headers)
-    if misread is not None:
-        return invalid_params(request, misread)
-    checks_headers = request.modern and headers is not None
-    mismatch = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checks_headers else None
-    if mismatch is not None:
-        return Rejection(400, jsonrpc.HEADER_MISMATCH, mismatch, request.id)
+    ambiguity_message = param_headers.find_ambiguity(arguments, route.param_headers)
+    if ambiguity_message is not None:
+        return invalid_params(request, ambiguity_message)
+    if request.modern and headers is not None:
+        mismatch_message = param_headers.mismatch(arguments, route.param_headers, headers)
+        if mismatch_message is not None:
+            return Rejection(400, jsonrpc.HEADER_MISMATCH, mismatch_message, request.id)
     return param_headers.lines(arguments, route.param_headers)
 
 
@@ -74,7 +75,7 @@ def resolve(index: ResourceIndex, request: McpRequest, metrics: MetricsRegistry)
     row = METHODS[request.method]
     try:
         if row.kind is TargetKind.REFERENCE:
-            return _completion(index, request, metrics)
+            return _resolve_completion(index, request, metrics)
         name = request.read_name(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid_params(
@@ -114,11 +115,11 @@ def _make_route(
 ) -> Route:
     """Route of a method. `name` is the server's own name of the target; empty for a completion."""
     key, row = binding.server.key, METHODS[method]
-    escapes = index.escapes(key)
+    must_escape = index.must_escape(key)
     recorder = metrics.recorder(method, "", str(key))
     route = request_route(binding, name, recorder, idempotent=row.idempotent, member=row.member if name else "")
-    verify = check_of(binding.server, method, name, escapes=escapes)
-    return replace(route, escapes=escapes, uris=index.uri_names(key), verify=verify)
+    verify = check_of(binding.server, method, name, must_escape=must_escape)
+    return replace(route, must_escape=must_escape, uris=index.uri_names(key), verify=verify)
 
 
 def _reads_directories(binding: ServerBinding) -> bool:
@@ -133,11 +134,12 @@ def not_found(request: McpRequest, uri: str) -> Rejection:
     return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
 
 
-def _completion(index: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+def _resolve_completion(index: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+    """The route of a completion. Replaces the name in `params.ref` of the request by the server's own."""
     ref = jsonrpc.decode_object(request.params["ref"])
-    misread = _REF_MEMBERS.explain_misread(ref, "params.ref")
-    if misread is not None:
-        return invalid_params(request, misread)
+    ambiguity_message = _REF_MEMBERS.explain_misread(ref, "params.ref")
+    if ambiguity_message is not None:
+        return invalid_params(request, ambiguity_message)
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])

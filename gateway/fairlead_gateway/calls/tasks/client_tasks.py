@@ -210,7 +210,8 @@ def read_notice(route: Route, answer: Raw) -> TaskNotice:
     params = _with_sealed_ids(members, task, route.task.sealed_id, route)
     if route.uris is not None:
         params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
-    return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
+    shown_params = bytes(escape(params)) if route.must_escape else params
+    return TaskNotice(shown_params, state, task.status in TERMINAL, task.poll_ms)
 
 
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:

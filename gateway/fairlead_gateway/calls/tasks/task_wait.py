@@ -121,7 +121,7 @@ class TaskWait:
         _cancel_soon(self._tasks, self._task)
 
 
-def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
+def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, must_escape: bool) -> Callable[[str], None]:
     """Function that sends a task's status message to a client as progress; a no-op without a progress token."""
     next_step = itertools.count(1).__next__
 
@@ -129,7 +129,7 @@ def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, escape
         if token is not None:
             params = {progress_token.NAME: Raw(token.value), "progress": next_step(), "message": status}
             body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
-            exchange.notify(bytes(escape(body)) if escapes else body)
+            exchange.notify(bytes(escape(body)) if must_escape else body)
 
     return report
 

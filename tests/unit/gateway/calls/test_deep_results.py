@@ -191,7 +191,7 @@ CASES: Final = {
     ),
     "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),
     "a result that does not fit its schema": Case(MISFIT, replace(TOOL, check=CHECK)),
-    "escaped": Case('"content":[{"type":"text","text":"\\u001b"}]', replace(TOOL, escapes=True)),
+    "escaped": Case('"content":[{"type":"text","text":"\\u001b"}]', replace(TOOL, must_escape=True)),
     "of another shape": Case('"content":["x",null]', modern=True),
     "without content": Case('"structuredContent":[]'),
     "questions with a state": Case('"resultType":"input_required","requestState":"x"', modern=True, to_modern=True),
