@@ -148,7 +148,7 @@ class SessionSlot:
         taken_share = self._open.bound(self._agent)
         if taken_share is not None:
             raise _refusal(taken_share, "are open already")
-        self._take(self._setups, "wait for their set-up")
+        self._take(self._setups, "wait for their first message, the setup")
 
     def take_for_session(self) -> None:
         """Take a slot for an open session, and give back the slot that was taken for its setup. Raises LlmError."""

@@ -252,7 +252,7 @@ def _check(client: KnownClient, options: SetupOptions) -> None:
     if not urlsplit(options.url).path.strip("/"):
         raise no_path_failure(options.url)
     if _NAME.fullmatch(options.name) is None:
-        raise Failure(f"--name {options.name!r} must be letters, digits, - and _", code=USAGE_ERROR)
+        raise Failure(f"--name {options.name!r} must be 1 to 64 letters, digits, - and _", code=USAGE_ERROR)
     if options.key_env is not None and _VARIABLE.fullmatch(options.key_env) is None:
         raise Failure(
             "--key-env takes the name of an environment variable, not the key: the file must not contain secrets",
