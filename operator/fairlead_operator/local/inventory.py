@@ -20,7 +20,6 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 
-
 ResourceName = tuple[str, str, str]
 """Kind, namespace and name of a resource."""
 
