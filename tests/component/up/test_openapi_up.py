@@ -43,6 +43,15 @@ async def test_operations_of_a_file_are_tools_that_call_the_api_and_follow_the_f
             await until_async("the removed operation is gone", has_changed)
 
 
+async def test_who_gives_a_document_is_not_told_of_the_files_of_clients(tmp_path: Path) -> None:
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"a": {"command": "b"}}}')
+    (tmp_path / "api.json").write_text(json.dumps(DOCUMENT))
+    async with fairlead_up(tmp_path / "api.json", cwd=tmp_path, env={"HOME": str(tmp_path)}) as up:
+        (listening,) = [event for event in up.events if event["event"] == "listening"]
+    assert "files" not in listening
+
+
 async def test_a_manifest_names_its_document_from_its_own_folder(tmp_path: Path) -> None:
     folder = tmp_path / "manifests"
     folder.mkdir()
