@@ -43,7 +43,7 @@ async def test_operations_of_a_file_are_tools_that_call_the_api_and_follow_the_f
             await until_async("the removed operation is gone", has_changed)
 
 
-async def test_who_gives_a_document_is_not_told_of_the_files_of_clients(tmp_path: Path) -> None:
+async def test_the_files_of_clients_are_not_named_to_a_user_who_gives_a_document(tmp_path: Path) -> None:
     (tmp_path / ".cursor").mkdir()
     (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"a": {"command": "b"}}}')
     (tmp_path / "api.json").write_text(json.dumps(DOCUMENT))

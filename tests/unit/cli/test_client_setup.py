@@ -141,9 +141,9 @@ def test_a_malformed_file_is_to_be_corrected_before_anything_is_added(home: Path
     file.write_text(text)
     with pytest.raises(
         Failure, match=r"is not changed: it is not valid JSON: .*; correct the file, then run the"
-    ) as it:
+    ) as refusal:
         run_setup("cursor", wishes(), Output.table)
-    assert "by hand" not in str(it.value)
+    assert "by hand" not in str(refusal.value)
     assert file.read_text() == text
 
 

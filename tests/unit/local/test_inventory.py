@@ -86,11 +86,11 @@ async def test_tiers_policies_and_labels_are_what_rules_are_made_of() -> None:
 async def test_the_second_tier_that_is_the_default_is_a_fault_at_its_line_until_it_is_gone() -> None:
     reports: list[int] = []
     inventory = Inventory(Clock(), on_fault=lambda: reports.append(1))
-    tier = LatencyTier(metadata=ObjectMeta(name="slow"), spec=LatencyTierSpec(max_latency="2s", default=True))
+    tier = LatencyTier(metadata=ObjectMeta(name="slow"), spec=LatencyTierSpec(default=True))
     origins = {("LatencyTier", *tier.key): ManifestOrigin("tiers.yaml", 7)}
     inventory.replace(contents_with(tiers=(tier,), origins=origins))
     conflicted = Condition(
-        type="Conflicted", status="True", reason="DefaultTaken", message="no effect", lastTransitionTime=START
+        type="Conflicted", status="True", reason="DefaultTaken", message="no effect", last_transition_time=START
     )
     for _ in range(2):
         await inventory.write_tier_conditions({"slow": [conflicted]}, "fast")
