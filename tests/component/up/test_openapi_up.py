@@ -84,6 +84,8 @@ async def test_the_url_of_an_mcp_server_in_place_of_a_document_says_where_to_nam
         message = json.dumps(await up.server("default/mcp", "failed"))
     assert "if it is an MCP server, name it as url in an mcp.json" in message
     assert "set openapi.url" not in message
+    assert "Check the URL" not in message, "the URL to use is said once"
+    assert "Or keep a copy of the document in a file" in message
 
 
 async def test_a_document_of_swagger_2_says_what_to_do(tmp_path: Path) -> None:
