@@ -215,6 +215,11 @@ _DOCUMENT_REQUESTS: Final = frozenset(
         Cause.TLS_FAILED,
         Cause.TIMEOUT,
         Cause.ANSWER_TOO_LARGE,
+    }
+)
+"""Causes that concern the request of an OpenAPI document, where the server is an HTTP API."""
+_DOCUMENT_ANSWERS: Final = frozenset(
+    {
         Cause.UNAUTHORIZED,
         Cause.FORBIDDEN,
         Cause.NOT_FOUND,
@@ -226,7 +231,7 @@ _DOCUMENT_REQUESTS: Final = frozenset(
         Cause.HTTP_REFUSED,
     }
 )
-"""Causes that concern the request of an OpenAPI document, where the server is an HTTP API."""
+"""Statuses in place of an OpenAPI document, whose messages say already which URL to use."""
 _DOCUMENT: Final = (
     "Check the URL (spec.openapi.url), from which the document is requested without a credential; or keep a copy, "
 )
@@ -301,6 +306,8 @@ def _remedy(cause: Cause, form: Form, transport: str) -> str:
         return advice
     if transport == "openapi" and cause in _DOCUMENT_REQUESTS:
         return _DOCUMENT + _OTHER_PLACE.get(form, _OTHER_PLACE["local"])
+    if transport == "openapi" and cause in _DOCUMENT_ANSWERS:
+        return "Or keep a copy of the document " + _OTHER_PLACE.get(form, _OTHER_PLACE["local"])
     if form == "client-configuration" and cause in _CLIENT:
         return _CLIENT[cause]
     if form != "cluster" and cause in _LOCAL:

@@ -165,7 +165,12 @@ class ServerConnector:
     def _children(self) -> ChildHost:
         if self._host is None:
             launcher = DirectLauncher(SubprocessLauncher(threading.current_thread()))
-            self._host = ChildHost(launcher=launcher, client=Client(NAME, VERSION), start_seconds=self.start_seconds)
+            self._host = ChildHost(
+                launcher=launcher,
+                client=Client(NAME, VERSION),
+                start_seconds=self.start_seconds,
+                logs_delays=False,  # `RestartBackoff` decides when a process is started again, and errors say so
+            )
             self._host.listen(_ChildListener(self._handlers))
         return self._host
 

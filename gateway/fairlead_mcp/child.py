@@ -50,10 +50,11 @@ class Child(StreamClient):
         *,
         side: ClientSide = NO_CLIENT_SIDE,
         start_seconds: float = START_SECONDS,
+        logs_delays: bool = True,
         random: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        policy = StreamPolicy(eager=True, open_seconds=start_seconds)
+        policy = StreamPolicy(eager=True, logs_delays=logs_delays, open_seconds=start_seconds)
         super().__init__(program.name, program, policy, side=side, backoff=Backoff(random), clock=clock)
         self.program = program
 

@@ -34,7 +34,10 @@ class ChildListener(Protocol):
 
 
 class ChildHost:
-    """Owner of child processes by key. `get` starts a child, which runs until `retire`, a changed spec, or `aclose`."""
+    """Owner of child processes by key. `get` starts a child, which runs until `retire`, a changed spec, or `aclose`.
+
+    `logs_delays`: whether the log says when a child that ended starts again.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class ChildHost:
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = START_SECONDS,
         stop_seconds: float = STOP_SECONDS,
+        logs_delays: bool = True,
     ) -> None:
         self._launcher = launcher or DirectLauncher(SubprocessLauncher())
         self._client = client or Client()
@@ -52,6 +56,7 @@ class ChildHost:
         self._clock = clock
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
+        self._logs_delays = logs_delays
         self._children: dict[Hashable, Child] = {}
         self._listeners: list[ChildListener] = []
         self._closing: dict[Hashable, asyncio.Task[None]] = {}
@@ -128,7 +133,14 @@ class ChildHost:
             predecessor_stop=self._closing.get(key),
         )
         side = ClientSide(self._client, offering, report_notification)
-        child = Child(program, side=side, start_seconds=self._start_seconds, random=self._random, clock=self._clock)
+        child = Child(
+            program,
+            side=side,
+            start_seconds=self._start_seconds,
+            logs_delays=self._logs_delays,
+            random=self._random,
+            clock=self._clock,
+        )
         child.on_state = program.on_state = report_state
         return child
 

@@ -433,7 +433,11 @@ class StreamClient:
                 lifetime is None and self.failure is not None and is_same_failure(str(failure), str(self.failure))
             )
             level = logging.DEBUG if is_repeated else logging.WARNING
-            logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure).rstrip("."), delay)
+            sentence = with_name(self.name, failure).rstrip(".")
+            if self._policy.logs_delays:
+                logger.log(level, "%s; next start in %.1f s", sentence, delay)
+            else:
+                logger.log(level, "%s", sentence)
         self.failure = failure
         self._close_connection(error)
         if not self._policy.eager and lifetime is not None and lifetime >= self._backoff.stable:

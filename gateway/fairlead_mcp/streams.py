@@ -94,6 +94,8 @@ class StreamPolicy:
 
     eager: bool = False
     """Open a stream at once, and again whenever it ends, instead of on demand."""
+    logs_delays: bool = True
+    """Whether the log says when an eager stream is opened again; False where the owner decides that by itself."""
     modern: bool | None = None
     """Era of the server. False: `initialize` is sent without the probe for the modern era (`server/discover`). None:
     unknown, so that a stream which is lost while it opens makes the next handshake one of the other era.

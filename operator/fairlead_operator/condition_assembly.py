@@ -18,7 +18,8 @@ from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.condition_types import READY_DEPENDS_ON, ConditionType, Status
 from fairlead_operator.ports import ConditionVerdict
 
-_NOTHING_PRINTED: Final = "it printed nothing"
+_NOTHING_PRINTED: Final = re.compile(r"it printed nothing$|^(?!.* exited with code ).* cannot be started[: ]")
+"""Parts of messages about a process that printed nothing, or that never ran."""
 _LOG_HINT: Final = re.compile(r"; fairlead logs \S+ shows what it printed\.$")
 MESSAGE_LIMIT: Final = 2000
 """Maximum characters of a condition's message."""
@@ -111,7 +112,7 @@ def _with_advice(verdict: ConditionVerdict, context: AdviceContext) -> str:
         remedy(verdict.fault or verdict.cause, context.form, context.transport, names) if verdict.ok is not None else ""
     )
     message = sentence(verdict.cause, in_words_of(verdict.message, context.form))
-    if message.endswith(_NOTHING_PRINTED):
+    if _NOTHING_PRINTED.search(message):
         advice = _LOG_HINT.sub(".", advice)
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

@@ -35,6 +35,10 @@ class UnreadableFile(ValueError):
         """Part of the file in whose place the entry has to be put; empty if it can be added."""
 
 
+class MalformedFile(UnreadableFile):
+    """A configuration file that is not valid JSON, TOML or YAML."""
+
+
 @dataclass(frozen=True)
 class Edit:
     """Replacement of the characters from `start` to `end` of a text."""
@@ -168,7 +172,7 @@ def _decode(text: str, form: Form) -> dict[str, Any]:
             blank = _without_comments(text)
             document = json.loads(blank) if blank.strip() else None
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise UnreadableFile(f"it is not valid {form.upper()}: {yaml_problem(error)}") from error
+        raise MalformedFile(f"it is not valid {form.upper()}: {yaml_problem(error)}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from fairlead_api.client_files.edits import (
     Edit,
     Form,
+    MalformedFile,
     Reversal,
     UnreadableFile,
     edit_of,
@@ -148,6 +149,9 @@ class _Setup:
             return False
 
     def _refuse(self, error: UnreadableFile) -> Failure:
+        if isinstance(error, MalformedFile):
+            message = f"{self.file} is not changed: {error}; correct the file, then run the command again"
+            return Failure(message, code=USAGE_ERROR)
         name = self._options.name
         path = f"{self._client.member}.{name}"
         action = "remove this by hand" if self._entry is None else "add this by hand"

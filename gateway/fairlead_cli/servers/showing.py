@@ -22,6 +22,8 @@ NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
 EXPECTED_CAUSES = frozenset({Cause.DEPLOYING, Cause.BEING_REPLACED, Cause.NOT_DISCOVERED})
 """Causes of a starting server that need no explanation."""
+PRINTED_NOTHING = " has printed nothing for "
+"""Part of the message about a silent process, which may have printed something since."""
 
 
 def run_servers(destination: Destination, server: str | None, output: Output) -> None:
@@ -94,8 +96,8 @@ def cause_of(server: dict[str, Any]) -> str:
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
     """Lines below the table. For each server: its message, or else the meaning of its cause; the last output of a
-    server that is not ready or lists no tools, unless the message contains it; and the server that already has the same
-    prefix.
+    server that is not ready or lists no tools, unless the message contains it or says that there is none; and the
+    server that already has the same prefix.
     """
     lines = []
     has_several_hints = sum(map(_lacks_message, servers)) > 1
@@ -107,7 +109,8 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
             message = f"{name} offers no tools: its entry leaves them out, or its output says why: fairlead logs {name}"
         if message:
             lines += ["", message]
-        if last_words and last_words not in message and (is_empty or server["state"] != READY):
+        is_shown = (is_empty or server["state"] != READY) and PRINTED_NOTHING not in message
+        if last_words and last_words not in message and is_shown:
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last output: {last_words}")
         if conflict := str(server.get("conflict", "")):

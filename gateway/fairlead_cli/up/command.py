@@ -427,7 +427,7 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
     scheme = "http" if gateway.settings.listening.tls.cert is None else "https"
     root = f"{scheme}://{authority(host, gateway.port)}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
-    client_files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
+    client_files = "" if options.paths or options.documents or options.litellm else own_files(Path.home(), Path.cwd())
     metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
     wants_key = not gateway.endpoint.identities.answers_anybody
     console = f"{root}/console/{'' if wants_key else f'?token={token}'}" if gateway.settings.console.enabled else ""

@@ -160,7 +160,7 @@ class SessionContext:
             raise Problem(CONNECTION_LOST, str(error)) from error
         results = await self._allowed_results(catalog, entries)
         if arguments.entry_id is not None and not results:
-            raise Problem(NOT_FOUND, "entry_id: you have no stored result with this id, or may no longer call its tool")
+            raise Problem(NOT_FOUND, "you have no stored result with this id, or may no longer call its tool")
         if not results:
             return RetrievedContext([], "No results are stored under this session_id.", 0)
         answer, note = await self._answer(msgspec.structs.replace(reading, results=results))

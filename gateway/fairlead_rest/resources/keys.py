@@ -82,7 +82,9 @@ def router(context: RestContext) -> APIRouter:
     def require_keys(identity: Identity) -> MadeKeys:
         keys = context.administration.keys
         if keys is None:
-            raise Problem(FORBIDDEN, "making keys is turned off on this gateway: see FAIRLEAD_KEY_MAKERS")
+            file = ", or put keys into a file: fairlead keys create NAME --file keys.json"
+            hint = f"see FAIRLEAD_KEY_MAKERS{file if context.administration.local else ''}"
+            raise Problem(FORBIDDEN, f"making keys is turned off on this gateway: {hint}")
         if not context.makes_keys(identity) and not context.administers(identity):
             raise Problem(FORBIDDEN, f"you may not make keys: {_refusal_reason(identity)}")
         return keys

@@ -11,12 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_api.load import RefusedServer
+from fairlead_api.load import ManifestOrigin, ManifestProblem, RefusedServer
 from fairlead_api.meta import ServerKey, short_hash
+from fairlead_api.v1alpha1.causes import cause_of
 from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+
+ResourceName = tuple[str, str, str]
+"""Kind, namespace and name of a resource."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Contents:
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     refused_servers: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
     """Servers with an invalid declaration. A server that is also in `servers` keeps running as declared before."""
+    origins: Mapping[ResourceName, ManifestOrigin] = field(default_factory=dict)
+    """Position of each tier and policy, for messages."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +85,19 @@ class Difference:
 
 
 class Inventory:
-    """The current contents. Implements the port Declarations."""
+    """The current contents. Implements the port Declarations.
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    `on_fault` is called when the faults of policies or tiers change.
+    """
+
+    def __init__(
+        self, now: Callable[[], datetime] = lambda: datetime.now(UTC), on_fault: Callable[[], None] = lambda: None
+    ) -> None:
         self._now = now
+        self._on_fault = on_fault
         self._contents = Contents()
+        self._faults: dict[ResourceName, str] = {}
+        """Sentence about the parts without effect of each policy and tier that has such parts."""
 
     def __repr__(self) -> str:
         return f"<Inventory of {len(self._contents.servers)} servers>"
@@ -90,6 +105,15 @@ class Inventory:
     @property
     def contents(self) -> Contents:
         return self._contents
+
+    @property
+    def faults(self) -> list[ManifestProblem]:
+        """Parts of policies and tiers that have no effect, such as a rule that matches no tool."""
+        return [
+            ManifestProblem(origin.file, origin.line, f"{name[0]} {name[2]}", self._faults[name])
+            for name, origin in self._contents.origins.items()
+            if name in self._faults
+        ]
 
     def get(self, key: ServerKey) -> DeclaredServer | None:
         """The server with this key; None if it is not declared."""
@@ -100,6 +124,7 @@ class Inventory:
         old_contents = self._contents
         servers = {key: self._identify(declaration) for key, declaration in contents.servers.items()}
         self._contents = replace(contents, servers=servers)
+        self._faults = {name: fault for name, fault in self._faults.items() if name in contents.origins}
         changed_servers = {
             key for key in {*old_contents.servers, *servers} if old_contents.servers.get(key) != servers.get(key)
         }
@@ -129,13 +154,33 @@ class Inventory:
         return _labels(self._contents.servers.values())
 
     async def write_policy_status(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
-        """No-op: declarations in files have no status. Warnings are announced instead."""
+        """Store which parts of the policy have no effect: a declaration in a file has no status that could tell it.
+
+        Conflicts are left out: a policy that denies what another one allows is how exceptions are written.
+        """
+        self._set_fault(("ToolPolicy", *policy.key), status.condition(ConditionType.PARTIALLY_INVALID))
 
     async def write_tier_conditions(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
-        """No-op: declarations in files have no status."""
+        """Store which tiers have `default: true` without effect."""
+        for tier in self._contents.tiers:
+            conflicts = [
+                condition
+                for condition in conditions.get(tier.metadata.name, ())
+                if condition.type == ConditionType.CONFLICTED
+            ]
+            self._set_fault(("LatencyTier", *tier.key), conflicts[0] if conflicts else None)
 
     async def write_tool_counts(self, counts: Mapping[str, int]) -> None:
         """No-op: declarations in files have no status. `fairlead tiers` shows the numbers."""
+
+    def _set_fault(self, name: ResourceName, condition: Condition | None) -> None:
+        fault = cause_of(condition)[1] if condition is not None and condition.status == "True" else ""
+        if fault == self._faults.get(name, ""):
+            return
+        self._faults.pop(name, None)
+        if fault:
+            self._faults[name] = fault
+        self._on_fault()
 
     def _identify(self, declaration: DeclaredServer) -> DeclaredServer:
         key = declaration.key

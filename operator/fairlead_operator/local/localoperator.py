@@ -130,7 +130,7 @@ class LocalOperator:
         self._packages = PackageStore(
             private_directory(folders.packages), tools, self._runner, on_change=self._on_package_change
         )
-        self.inventory = Inventory()
+        self.inventory = Inventory(on_fault=self._report_problems)
         self._scan = Scan(self.inventory.contents, ())
         self._storage_problems: tuple[ManifestProblem, ...] = ()
         self._unwritten_files = UnwrittenFiles(self._report_unwritten)
@@ -207,8 +207,9 @@ class LocalOperator:
             self._report_problems()
 
     def _report_problems(self) -> None:
-        self._problems((*self._storage_problems, *self._scan.problems))
-        file_problems = (*self._storage_problems, *self._scan.file_problems)
+        faults = self.inventory.faults
+        self._problems((*self._storage_problems, *self._scan.problems, *faults))
+        file_problems = (*self._storage_problems, *self._scan.file_problems, *faults)
         files = [FileProblem(file=problem.file, message=str(problem)[:MESSAGE_CHARS]) for problem in file_problems]
         self.controller.entries.refuse({problem.key: problem for problem in self._refused_entries()}, files)
 

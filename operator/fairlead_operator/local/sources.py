@@ -28,7 +28,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.local.configfile import MAX_NAMED, read_configuration
-from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
+from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer, ResourceName
 from fairlead_operator.local.references import find_withheld_variables
 
 PROJECT_FILE: Final = ".mcp.json"
@@ -53,6 +53,8 @@ class FileContents:
     policies: list[ToolPolicy] = field(default_factory=list)
     secrets: list[DeclaredSecret] = field(default_factory=list)
     config_maps: list[DeclaredSecret] = field(default_factory=list)
+    origins: dict[ResourceName, ManifestOrigin] = field(default_factory=dict)
+    """Position of each tier and policy."""
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
     """Problems that may be intended, such as an empty list. Servers that the file declared before are stopped."""
@@ -201,6 +203,7 @@ class Sources:
         contents = FileContents(
             servers, tiers, policies, problems=[*manifests.problems], refused_servers=[*manifests.refused]
         )
+        contents.origins = {name: origin for name, origin in manifests.origins.items() if name[0] != "McpServer"}
         for origin, other in manifests.others:
             self._add_secret(origin, other, contents)
         return contents
@@ -293,6 +296,7 @@ def _restore_unreadable(new_contents: FileContents, last_contents: FileContents)
         policies=_merge_by_key(last_contents.policies, new_contents.policies),
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
+        origins=last_contents.origins | new_contents.origins,
         remarks=[*new_contents.remarks, *([] if new_contents.servers else last_contents.remarks)],
         refused_servers=[*new_contents.refused_servers, *still_refused],
         problems=[
@@ -327,9 +331,11 @@ def _merge(files: Iterable[FileContents]) -> Scan:
     policies: dict[ServerKey, ToolPolicy] = {}
     secrets: dict[tuple[str, str], DeclaredSecret] = {}
     config_maps: dict[tuple[str, str], DeclaredSecret] = {}
+    origins: dict[ResourceName, ManifestOrigin] = {}
     problems: list[ManifestProblem] = []
     refused: dict[ServerKey, RefusedServer] = {}
     for contents in files:
+        origins = contents.origins | origins
         refused = {each.key: each for each in contents.refused_servers} | refused
         problems += [*contents.problems, *contents.remarks]
         for server in contents.servers:
@@ -358,6 +364,7 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         secrets,
         config_maps,
         refused,
+        origins,
     )
     server_problems = {problem for each in refused.values() for problem in each.problems}
     file_problems = [problem for problem in problems if not problem.is_note and problem not in server_problems]

@@ -16,10 +16,11 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import IndexedServer
+from fairlead_api.remedies import Form
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_operator.condition_assembly import conditions, verdict_of
+from fairlead_operator.condition_assembly import AdviceContext, conditions, verdict_of
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
 from fairlead_operator.publish.policy_review import IN_FORCE, Review, review, selectable_tools
 
@@ -85,7 +86,7 @@ class PolicyStatuses:
             if policy_review is None:
                 continue  # the policy is newer than the rules, which will be compiled again soon
             policy_review = _with_stored_condition(policy, policy_review)
-            status = status_of(policy, policy_review, self._now())
+            status = status_of(policy, policy_review, self._now(), self._platform.environment)
             if status != policy.status:
                 await self._declarations.write_policy_status(policy, status)
             await self._announce(policy, policy_review)
@@ -161,8 +162,10 @@ def _with_stored_condition(policy: ToolPolicy, policy_review: Review) -> Review:
     return dataclasses.replace(policy_review, partially_invalid=stored_verdict)
 
 
-def status_of(policy: ToolPolicy, policy_review: Review, now: datetime) -> ToolPolicyStatus:
-    """The status that results from a review. Values that are still unknown are copied from the stored status."""
+def status_of(policy: ToolPolicy, policy_review: Review, now: datetime, form: Form = "cluster") -> ToolPolicyStatus:
+    """The status that results from a review. Values that are still unknown are copied from the stored status. `form`
+    selects the wording of advice.
+    """
     stored_status, generation = policy.status, policy.metadata.generation
     verdicts = {
         ConditionType.ACCEPTED: policy_review.accepted,
@@ -170,7 +173,7 @@ def status_of(policy: ToolPolicy, policy_review: Review, now: datetime) -> ToolP
         ConditionType.CONFLICTED: policy_review.conflict_verdict,
     }
     return ToolPolicyStatus(
-        conditions=conditions(verdicts, stored_status.conditions, generation, now),
+        conditions=conditions(verdicts, stored_status.conditions, generation, now, AdviceContext(form)),
         observed_generation=generation,
         servers=policy_review.servers,
         tools=stored_status.tools if policy_review.tools is None else policy_review.tools,

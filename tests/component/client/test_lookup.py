@@ -83,7 +83,7 @@ async def test_credentials_and_the_host_go_with_every_request_and_the_environmen
         ]
         assert len(sent) == 3, "a handshake, a listing and a call"
         assert set(sent) == {("Bearer k1", "blue", "tools.test")}
-    assert "c exited with code 1: because; " in caplog.text
+    assert "c exited with code 1: because" in caplog.messages
 
 
 async def test_an_entry_that_cannot_be_used_is_named_and_stops_no_other_server(

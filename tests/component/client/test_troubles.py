@@ -289,6 +289,18 @@ async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why
     )
 
 
+async def test_the_log_of_a_registry_promises_no_start_that_its_calls_do_not_wait_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    program = "import sys; sys.exit(\"ModuleNotFoundError: No module named 'a_server'\")"
+    async with AsyncToolRegistry([Server(name="s", command=[sys.executable, "-c", program])]) as registry:
+        message = str((await registry.execute("s__a", {})).error)
+    reason = "s exited with code 1: ModuleNotFoundError: No module named 'a_server'"
+    assert message.startswith(f"{reason} (the server failed once; the first use after 1 s restarts it")
+    assert reason in caplog.messages
+    assert "next start in" not in caplog.text
+
+
 async def test_registries_that_connect_again_and_again_leave_nothing_behind() -> None:
     async with modern_server([tool("a")]) as server:
         servers = [Server(name="http", url=server.url), Server(name="child", command=[sys.executable, LEGACY_STDIO])]

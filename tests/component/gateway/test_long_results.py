@@ -129,6 +129,8 @@ async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path
             assert await read_on(path="rows[7]", range="2-2") == ' "id": 7,'
             assert await read_on(path="rows[7].place", grep="elm") == '2:  "street": "Elm"'
             refused: Any = (await client.call_tool("read_result", {"id": ident, "range": "1-2", "grep": "x"})).content
+            unknown: Any = (await client.call_tool("read_result", {"id": "x"})).content
+            assert unknown[0].text.startswith("you have no stored result with this id"), "its argument is called id"
             assert "give range or grep, not both; path can be combined with either" in refused[0].text
             whole: Any = (await client.read_resource(link.uri)).contents[0]
             assert json.loads(whole.text) == {"rows": ROWS}

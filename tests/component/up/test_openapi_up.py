@@ -43,6 +43,15 @@ async def test_operations_of_a_file_are_tools_that_call_the_api_and_follow_the_f
             await until_async("the removed operation is gone", has_changed)
 
 
+async def test_the_files_of_clients_are_not_named_to_a_user_who_gives_a_document(tmp_path: Path) -> None:
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"a": {"command": "b"}}}')
+    (tmp_path / "api.json").write_text(json.dumps(DOCUMENT))
+    async with fairlead_up(tmp_path / "api.json", cwd=tmp_path, env={"HOME": str(tmp_path)}) as up:
+        (listening,) = [event for event in up.events if event["event"] == "listening"]
+    assert "files" not in listening
+
+
 async def test_a_manifest_names_its_document_from_its_own_folder(tmp_path: Path) -> None:
     folder = tmp_path / "manifests"
     folder.mkdir()
@@ -75,6 +84,8 @@ async def test_the_url_of_an_mcp_server_in_place_of_a_document_says_where_to_nam
         message = json.dumps(await up.server("default/mcp", "failed"))
     assert "if it is an MCP server, name it as url in an mcp.json" in message
     assert "set openapi.url" not in message
+    assert "Check the URL" not in message, "the URL to use is said once"
+    assert "Or keep a copy of the document in a file" in message
 
 
 async def test_a_document_of_swagger_2_says_what_to_do(tmp_path: Path) -> None:

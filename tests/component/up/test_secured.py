@@ -115,3 +115,12 @@ async def test_the_printed_command_makes_a_key_in_the_gateways_own_file(tmp_path
     command = shlex.split(line.decode().split("`")[1].replace("NAME", "other"))
     assert (await fairlead(*command[1:]))[0] == 0
     assert "other" in (await fairlead("keys", "list", *file))[1]
+
+
+async def test_a_gateway_that_makes_no_keys_says_how_they_get_into_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": {"command": DEMO[0], "args": DEMO[1:]}}}))
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+        code, _, refusal = await fairlead("keys", "create", "me", "--url", up.url)
+        made = await fairlead("keys", "create", "me", "--file", str(tmp_path / "keys.json"))
+    assert (code, made[0]) == (1, 0)
+    assert refusal.rstrip().endswith("put keys into a file: fairlead keys create NAME --file keys.json")

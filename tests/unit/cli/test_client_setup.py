@@ -121,11 +121,8 @@ def test_comments_of_a_toml_file_stay(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "action"),
     [
-        ("{", "add this by hand"),
         ("[]", "replace the content of the file by hand with this"),
         ('{"mcpServers": 1}', "replace the member mcpServers by hand with this"),
-        ('{"mcpServers": {},, }', "add this by hand"),
-        ('{"mcpServers": {"x": /* }', "add this by hand"),
     ],
 )
 def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str, action: str) -> None:
@@ -134,6 +131,19 @@ def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str
     file.write_text(text)
     with pytest.raises(Failure, match=rf"is not changed: .*{action}: "):
         run_setup("cursor", wishes(), Output.table)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["{", '{"mcpServers": {},, }', '{"mcpServers": {"x": /* }'])
+def test_a_malformed_file_is_to_be_corrected_before_anything_is_added(home: Path, text: str) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(
+        Failure, match=r"is not changed: it is not valid JSON: .*; correct the file, then run the"
+    ) as refusal:
+        run_setup("cursor", wishes(), Output.table)
+    assert "by hand" not in str(refusal.value)
     assert file.read_text() == text
 
 

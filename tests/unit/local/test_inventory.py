@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.load import ManifestOrigin
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import ObjectMeta
+from fairlead_api.v1alpha1.common import Condition, ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer, Inventory
@@ -80,3 +81,20 @@ async def test_tiers_policies_and_labels_are_what_rules_are_made_of() -> None:
     assert inventory.replace(contents_with(server("a", "y", {"team": "x"}), tiers=(tier,))).rules
     assert await inventory.tiers() == (tier,)
     assert await inventory.labels() == {A: {"team": "x"}}
+
+
+async def test_the_second_tier_that_is_the_default_is_a_fault_at_its_line_until_it_is_gone() -> None:
+    reports: list[int] = []
+    inventory = Inventory(Clock(), on_fault=lambda: reports.append(1))
+    tier = LatencyTier(metadata=ObjectMeta(name="slow"), spec=LatencyTierSpec(default=True))
+    origins = {("LatencyTier", *tier.key): ManifestOrigin("tiers.yaml", 7)}
+    inventory.replace(contents_with(tiers=(tier,), origins=origins))
+    conflicted = Condition(
+        type="Conflicted", status="True", reason="DefaultTaken", message="no effect", last_transition_time=START
+    )
+    for _ in range(2):
+        await inventory.write_tier_conditions({"slow": [conflicted]}, "fast")
+    assert [str(fault) for fault in inventory.faults] == ["tiers.yaml:7: LatencyTier slow: no effect"]
+    assert len(reports) == 1
+    inventory.replace(contents_with())
+    assert inventory.faults == []

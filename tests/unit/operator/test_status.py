@@ -163,6 +163,11 @@ def test_advice_names_the_objects_that_the_verdict_is_about(cause: Cause, names:
     [
         ("exited with code 1: no key", "shows what it printed."),
         ("exited with code 1; it printed nothing", "it printed nothing. Check command, args, cwd and env."),
+        ("exited with code 1: Chrome cannot be started: no display", "shows what it printed."),
+        (
+            "cannot be started: its working directory (cwd) /nope does not exist",
+            "does not exist. Check command, args, cwd and env.",
+        ),
     ],
 )
 def test_advice_names_no_log_of_a_server_that_printed_nothing(ended: str, advice: str) -> None:
