@@ -56,8 +56,8 @@ _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.HTTP_REFUSED: "Check the path in spec.url, and read the server's log.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and whether the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url, and whether this machine is online.",
-        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, set "
-        "spec.auth.bearer.",
+        Cause.SIGN_IN_REQUIRED: "Sign in, or enter your key: fairlead login SERVER. If one token or key is for "
+        "everybody, set spec.auth.bearer instead, or spec.auth.header for a header other than Authorization.",
         Cause.NOT_CALIBRATED: "Wait: the tools are probed if spec.calibration.probe and --probe allow it.",
     }
 )
@@ -91,9 +91,9 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
         Cause.GRANT_FAILED: "Correct the client, its secret, scopes, audience or resource in fairlead.auth or "
         "fairlead.discovery.auth, or register the client's grant at the issuer.",
         Cause.LISTS_NEED_CREDENTIAL: "Give Fairlead a credential for lists: fairlead.discovery.auth, with "
-        "clientCredentials, bearer, header or, for userConsent, firstGrant.",
-        Cause.SIGN_IN_REQUIRED: "Sign in: fairlead login SERVER. If the server takes a token of yours instead, add it "
-        'to headers, such as "Authorization": "Bearer ${TOKEN}".',
+        "clientCredentials, bearer, header or, for userConsent and for userKey with a header, firstGrant.",
+        Cause.SIGN_IN_REQUIRED: "Sign in, or enter your key: fairlead login SERVER. If the server takes a token of "
+        'yours instead, add it to headers, such as "Authorization": "Bearer ${TOKEN}".',
         Cause.ISSUER_UNREACHABLE: "Check the issuer in fairlead.auth or fairlead.discovery.auth, and the network; "
         "it is asked again.",
         Cause.CALLS_NOT_GRANTED: "Correct the client, its secret or the issuer in fairlead.auth, or register the "

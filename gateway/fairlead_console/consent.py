@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_console.admission import SIGN_IN
 from fairlead_console.html import redirect
 from fairlead_gateway.core.identity import IDENTITY, Identity
-from fairlead_gateway.identity.persons import holder_of, person_of
+from fairlead_gateway.identity.persons import name_of, person_of
 from fairlead_gateway.sign_in.sign_ins import SignIns
 from fairlead_gateway.sign_in.site import path_of
 from fairlead_offers.problems import FORBIDDEN, NOT_FOUND, Problem
@@ -43,7 +43,7 @@ def _other_person(identity: Identity, holder: str) -> str:
     key."""
     issuer, separator, _ = holder.partition(" ")
     other = f"another person of {issuer}" if separator else "the owner of an API key"
-    visitor = holder_of(identity)
+    visitor = name_of(identity)
     return (
         f"this sign-in link belongs to {other}, who called the server, but this browser is signed in as {visitor}: "
         "only the person who called may open it, because that person's calls will use the account that signs in"

@@ -147,7 +147,7 @@ class SignInPages:
             ("Authorization server", destination.issuer),
         ]
         if not self._site.is_local:
-            facts.append(("The grant is for", pending.holder))
+            facts.append(("The grant is for", pending.name))
         action = path_of(pending.server, pending.id)
         note = _FOREIGN_ISSUER.format(server=server_host, issuer=issuer) if server_host != issuer else ""
         title, label = f"Sign in at {pending.server}", f"Continue to {host}"
@@ -190,7 +190,7 @@ class SignInPages:
         if key is not None and key.description:
             facts.append(("Wanted", key.description))
         if not self._site.is_local:
-            facts.append(("The key is for calls of", pending.holder))
+            facts.append(("The key is for calls of", pending.name))
         note = _KEY_NOTE.format(place=receiver)
         if address.startswith("http://") and not is_confidential(address):
             note = f"{note} {_KEY_IN_THE_CLEAR}"

@@ -1,4 +1,5 @@
-"""Files made from the chart's values.yaml: values.schema.json, and the table in its README. Run by hack/gen.
+"""Files made from the chart's values.yaml: values.schema.json, the table in its README, and the list of the values that
+cannot be null. Run by hack/gen.
 
     python hack/charts/values.py [--check] charts/fairlead
 
@@ -77,6 +78,8 @@ _CLIENT_SECRET: Final = _secret(
 )
 BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
 END: Final = "<!-- end of values -->"
+NEEDED: Final = "files/needed-values.txt"
+"""Paths of the values that cannot be null, one a line, each section before its members."""
 _KEYWORDS: Final = ("setting", "like", "server", "labels", "annotations")
 _MATCHES: Final = re.compile(r"self\.matches\(r?'([^']+)'\)")
 _KEY: Final = re.compile(r"( *)([A-Za-z][\w-]*):( |$)")
@@ -135,6 +138,20 @@ def _value(path: tuple[str, ...], comment: list[str], defaults: Any) -> Value:
 
 def _is_leaf(value: Value) -> bool:
     return not isinstance(value.default, dict) or not value.default or "type" in value.extra
+
+
+def _is_needed(value: Value) -> bool:
+    """Whether templates need the value, so that null is refused: a section, a switch, a number, a text with a default.
+    For other values null is as empty.
+    """
+    if not _is_leaf(value):
+        return True
+    default = value.default
+    return isinstance(default, bool | int | float) or bool(default and (isinstance(default, str) or _is_filled(value)))
+
+
+def _is_filled(value: Value) -> bool:
+    return bool(value.extra.get("minItems"))
 
 
 def schema(all_values: list[Value]) -> Json:
@@ -456,6 +473,7 @@ def made(chart: Path) -> dict[Path, str]:
         raise Unclear(f"{readme}: the table goes between {BEGIN} and {END}")
     return {
         chart / "values.schema.json": json.dumps(schema(all_values), indent=2, ensure_ascii=False) + "\n",
+        chart / NEEDED: "".join(f"{'.'.join(value.path)}\n" for value in all_values if _is_needed(value)),
         readme: f"{before}{BEGIN}\n\n{table(all_values)}\n\n{END}{after}",
     }
 

@@ -41,6 +41,7 @@ from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.enforcement.daily_probe import DailyProbe
 from fairlead_operator.enforcement.probe import ClusterProbe
+from fairlead_operator.enforcement.probe_answer import NAME as PROBE_RECORD
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import handlers
 from fairlead_operator.heap import keep_trimmed
@@ -63,7 +64,7 @@ from fairlead_operator.kube.failure_logs import FailureLogs
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from fairlead_operator.kube.owned import OwnedObjects
-from fairlead_operator.kube.owners import account_references
+from fairlead_operator.kube.owners import account_references, adopt
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import serves_domain_policies
@@ -383,8 +384,19 @@ class _Leadership:
             group.create_task(changed_documents.run(), name="changed documents")
             group.create_task(keep_trimmed(), name="heap")
             group.create_task(self._keep_tiers(), name="default tiers")
+            group.create_task(self._adopt(operator.startup.owners), name="owners of earlier objects")
             if self.network_probe is not None:
                 group.create_task(self.network_probe.run(), name="network probe")
+
+    async def _adopt(self, owners: Sequence[Json]) -> None:
+        """Add the owners of this release to the documents and Secrets that an earlier release wrote."""
+        namespace = self._release_namespace
+        scopes = [
+            Scope(CONFIG_MAPS, Json, namespace, LABEL_DOCUMENT),
+            Scope(CONFIG_MAPS, Json, namespace, name=PROBE_RECORD),
+            Scope(SECRETS, Json, namespace, STORE_SELECTOR),
+        ]
+        await adopt(self._kube, namespace, scopes, owners)
 
     async def _keep_tiers(self) -> None:
         """Create the default tiers again after all LatencyTiers were deleted, with a growing delay if that recurs."""

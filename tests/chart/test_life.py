@@ -209,26 +209,37 @@ async def test_objects_that_the_operator_wrote_go_with_the_release(
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
 
 
+@pytest.mark.parametrize("earlier", [False, True], ids=["written with both owners", "written by an earlier operator"])
 async def test_written_objects_outlive_a_change_of_the_account_and_go_with_the_release(
-    plane: ControlPlane, helm: Helm, tmp_path: Path
+    plane: ControlPlane, helm: Helm, tmp_path: Path, *, earlier: bool
 ) -> None:
+    """An earlier operator's objects have the account as their only owner, and nothing of them changes afterwards."""
     helm.install()
     plane.await_definitions()
     world = World(plane, plane.create_namespace("tools"), NAMESPACE)
-    own = {**account(plane, tmp_path), "installation_secret": "fairlead"}
-    async with aclosing(Kube.connect(await configuration_of(plane, own["kubeconfig"]))) as kube:
-        owners = await service_references(kube, NAMESPACE, "fairlead-operator")
-    async with sdk_server() as url, running(world, owners=owners, **own):
-        world.create("remote", {"url": url})
-        await world.until("a catalog", lambda: world.catalog("remote"))
-    before = objects_in(plane, NAMESPACE)
-    keys = get(plane, "secrets", "-n", NAMESPACE, "--field-selector", "metadata.name=fairlead")[0]["data"]
 
     def owned_by(kind: str) -> list[str]:
         """Objects with an owner of this kind."""
         items = get(plane, "secrets,configmaps,leases", "-n", NAMESPACE)
         references = [(item["metadata"]["name"], item["metadata"].get("ownerReferences") or ()) for item in items]
         return [name for name, refs in references if any(reference["kind"] == kind for reference in refs)]
+
+    own = {**account(plane, tmp_path), "installation_secret": "fairlead"}
+    async with aclosing(Kube.connect(await configuration_of(plane, own["kubeconfig"]))) as kube:
+        owners = await service_references(kube, NAMESPACE, "fairlead-operator")
+    secret = {"metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}}, "stringData": {"token": "t"}}
+    world.request("POST", world.path("secrets"), secret)
+    async with sdk_server() as url:
+        async with running(world, owners=() if earlier else owners, **own):
+            world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
+            await world.until("a catalog", lambda: world.catalog("remote"))
+        if earlier:
+            assert owned_by("Service") == []
+            async with running(world, owners=owners, **own):
+                await world.until("adopted", lambda: owned_by("Service") == owned_by("ServiceAccount"))
+    before = objects_in(plane, NAMESPACE)
+    assert any(name.startswith("Secret fairlead-credentials-") for name in before)
+    keys = get(plane, "secrets", "-n", NAMESPACE, "--field-selector", "metadata.name=fairlead")[0]["data"]
 
     assert owned_by("Service") == owned_by("ServiceAccount") != []
     helm.upgrade("--set", "operator.serviceAccount.create=false,operator.serviceAccount.name=ours")

@@ -251,16 +251,16 @@ VERIFIED: Final = {
     Cause.LISTS_NEED_CREDENTIAL: CauseExplanation(
         "False",
         "The server refuses to list its tools without a credential. Calls are sent with the token of the person who "
-        "calls (spec.auth.tokenExchange or userConsent), and for lists there is no user.",
+        "calls (spec.auth.tokenExchange, userConsent or userKey), and for lists there is no user.",
         "Give Fairlead a credential for lists: spec.discovery.auth, with clientCredentials, bearer, header or, for "
-        "userConsent, firstGrant.",
+        "userConsent and for userKey with a header, firstGrant.",
     ),
     Cause.SIGN_IN_REQUIRED: CauseExplanation(
         "False",
         "The server shows its tools only to people who have signed in or entered their key, and it has accepted nobody "
         "yet. Until then, it has one tool, sign_in, which answers with a link.",
-        "Sign in: fairlead login SERVER, or call the tool sign_in. If the server takes a token of yours instead, set "
-        "spec.auth.bearer.",
+        "Sign in, or enter your key: fairlead login SERVER, or call the tool sign_in. If one token or key is for "
+        "everybody, set spec.auth.bearer instead, or spec.auth.header for a header other than Authorization.",
     ),
     Cause.ISSUER_UNREACHABLE: CauseExplanation(
         "False",

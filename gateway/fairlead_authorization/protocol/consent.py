@@ -24,6 +24,7 @@ from fairlead_authorization.protocol.parameters import MAX_FORM, UnreadableParam
 from fairlead_authorization.protocol.parts import AuthorizationParts
 from fairlead_authorization.protocol.responses import code_url, error_url, with_cookies
 from fairlead_authorization.sessions.session import ClientSession, SignedInPerson, WaitingSession
+from fairlead_gateway.identity.persons import account_name, one_line
 from fairlead_gateway.identity.sealed_values import ValueTooLong
 from fairlead_gateway.identity.token_identity import jwt_person
 from fairlead_mcp.oauth.authorization_request import new_secret
@@ -31,7 +32,6 @@ from fairlead_web.sign_in_html import decision_page, onward_page
 
 Recorder: TypeAlias = Callable[[bytes, str, str], None]
 """Records a sign-in in the audit log. Parameters: the person's key, the client's id, and a text about the access."""
-_NAMES: Final = ("preferred_username", "email", "name")
 _GONE: Final = "This sign-in was completed already, or took longer than ten minutes: start again from the program."
 _FOREIGN: Final = "The form is not from this page: start again from the program that wants to sign you in."
 _SELF_REGISTERED: Final = (
@@ -68,7 +68,7 @@ class ConsentPages:
             token=new_secret(),
         )
         hidden = {"id": waiting.id, "token": waiting.token}
-        title = f"Allow {_one_line(client.name) or 'this program'} to use your account?"
+        title = f"Allow {one_line(client.name, _MAX_LINE) or 'this program'} to use your account?"
         # a web page could place its window so that the second click of a double click hits Allow
         confirmation = "" if client.is_named or client.kind != "document" else _CONFIRMATION
         facts, notes = self._facts(session, client), _notes(client, session)
@@ -124,15 +124,9 @@ class ConsentPages:
 
     def _facts(self, session: ClientSession, client: RegisteredClient) -> list[tuple[str, str]]:
         person, access = session.person, session.access
-        account_name = next((person.claims[name] for name in _NAMES if isinstance(person.claims.get(name), str)), "")
-        account = (
-            f"{_one_line(account_name)} at {urlsplit(person.issuer).netloc}"
-            if account_name
-            else f"{person.subject} at {person.issuer}"
-        )
         is_whole_gateway = access.resource == self._parts.issuer
         facts = [
-            ("Your account", account),
+            ("Your account", account_name(person.claims, person.issuer, person.subject)),
             ("Program", _origin_of(client)),
             ("The answer goes to", redirect_host(access.redirect_uri) or access.redirect_uri),
             ("Access to", f"{access.resource}: {_EVERYTHING}" if is_whole_gateway else access.resource),
@@ -158,12 +152,6 @@ def _notes(client: RegisteredClient, session: ClientSession) -> list[str]:
     if is_loopback_redirect(session.access.redirect_uri):
         notes.append(_ON_THIS_MACHINE)
     return notes
-
-
-def _one_line(text: str) -> str:
-    """Untrusted text on one line, shortened."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * _MAX_LINE]).split())
-    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
 
 
 def _is_own_form(request: Request) -> bool:

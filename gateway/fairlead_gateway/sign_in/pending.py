@@ -70,6 +70,11 @@ class PendingSignIn:
         return self.ticket.holder
 
     @property
+    def name(self) -> str:
+        """The user as pages name them."""
+        return self.ticket.name or self.ticket.holder
+
+    @property
     def server(self) -> ServerKey:
         return self.ticket.key
 
@@ -109,9 +114,11 @@ class PendingSignIns:
     def __len__(self) -> int:
         return len(self._by_nonce)
 
-    def open(self, person: bytes, holder: str, server: ServerKey, challenge: Challenge | None) -> PendingSignIn:
+    def open(
+        self, person: bytes, holder: str, server: ServerKey, challenge: Challenge | None, name: str = ""
+    ) -> PendingSignIn:
         """Return the open sign-in of a user to a server, or open one. If the server now requires other scopes, a new
-        sign-in is opened. Raises GrantFailed if too many sign-ins are open.
+        sign-in is opened. `name` is the user as pages name them. Raises GrantFailed if too many sign-ins are open.
         """
         self._drop_expired()
         challenge = _shorten(challenge)
@@ -127,7 +134,7 @@ class PendingSignIns:
                 cause=SIGN_IN_REQUIRED,
             )
         nonce, expires_at = secrets.token_urlsafe(_NONCE_BYTES), self._clock() + SIGN_IN_SECONDS
-        ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, expires_at, challenge)
+        ticket = SignInTicket(nonce, person, holder, server.namespace, server.name, expires_at, challenge, name)
         try:
             return self._add(PendingSignIn(ticket, self._sealer.link(ticket)))
         except ValueTooLong as error:

@@ -36,6 +36,8 @@ class SignInTicket(msgspec.Struct, frozen=True, array_like=True):
     """End, in seconds since the epoch."""
     challenge: Challenge | None = None
     """Challenge of the server; None if the server has not refused a request."""
+    name: str = ""
+    """The user as pages name them (`identity.persons.name_of`); empty in a link of an earlier release."""
 
     @property
     def key(self) -> ServerKey:

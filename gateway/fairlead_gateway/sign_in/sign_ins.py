@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.outbound import CallCredentials
 from fairlead_gateway.core.sign_in import SignInLinks, SignInWait
 from fairlead_gateway.grants.granted_server import granted_server
-from fairlead_gateway.identity.persons import holder_of, person_of, require_person
+from fairlead_gateway.identity.persons import holder_of, name_of, person_of, require_person
 from fairlead_gateway.sign_in.callback_ports import CallbackPorts
 from fairlead_gateway.sign_in.pending import SIGN_IN_SECONDS, PendingSignIn, PendingSignIns
 from fairlead_gateway.sign_in.required_sign_ins import RequiredSignIns
@@ -108,7 +108,7 @@ class SignIns(SignInLinks, SignInWait):
             raise GrantFailed(_ADDRESS_MISSING.format(self.site.loopback()), cause=SIGN_IN_REQUIRED)
         if not (self.site.is_local or self.site.has_console):
             raise GrantFailed(_CONSOLE_DISABLED, cause=SIGN_IN_REQUIRED)
-        pending = self._pending.open(person, holder_of(identity), server, challenge)
+        pending = self._pending.open(person, holder_of(identity), server, challenge, name_of(identity))
         return self.site.link(server, pending.id)
 
     def requires(self, server: ServerKey) -> bool:

@@ -42,7 +42,7 @@ _NO_PROBES: Final[Mapping[str, str]] = {
 """Message about a server without probes, by policy."""
 _NEEDS_USER: Final = (
     "no tool is probed, because calls need the token or key of a user (spec.auth): to probe tools with a separate "
-    "credential, name one in spec.discovery.auth, such as bearer"
+    "credential, name one in spec.discovery.auth, such as bearer or header"
 )
 MAX_FAILURES: Final = 2
 """Number of consecutive unsuccessful probes after which a tool's remaining probes of the round are skipped."""

@@ -18,6 +18,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS, Scope
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
+from fairlead_operator.kube.owners import adopt_object, not_adopted
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +69,26 @@ class InstallationSecret:
         return secret
 
     async def _complete(self, secret: Json) -> Json:
-        """Add the missing keys."""
+        """Add the missing keys, and the missing owners to a Secret that an operator created."""
         missing_values = _missing(secret.get("data") or {})
         if not missing_values:
-            return secret
+            return await self._adopt(secret)
         patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing_values}
         complete_secret = await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
         self._count_repair()
-        return complete_secret
+        return await self._adopt(complete_secret)
+
+    async def _adopt(self, secret: Json) -> Json:
+        metadata = secret["metadata"]
+        if (metadata.get("labels") or {}).get(LABEL_MANAGED_BY) != MANAGED_BY:
+            return secret  # its creator decides when it is deleted
+        try:
+            return await adopt_object(self._kube, SECRETS, self._namespace, metadata, self._owners) or secret
+        except (Conflict, NotFound):
+            raise
+        except ApiError as error:
+            logger.warning(not_adopted(error))
+            return secret
 
     def _count_repair(self) -> None:
         if self._values:

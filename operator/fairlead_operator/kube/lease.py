@@ -31,6 +31,7 @@ from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.fence import boottime
 from fairlead_kube.resources import LEASES
+from fairlead_operator.kube.owners import add_owners, not_adopted
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +182,7 @@ class Lease:
             finally:
                 self.holder = ""
             logger.info("holding the lease %s as %s", self._name, self.identity)
+            await self._adopt()
             task = asyncio.ensure_future(lead())
             try:
                 await self._renew_until_lost(task)
@@ -195,6 +197,23 @@ class Lease:
         # polls, because a release happens in another process, which cannot set an event here
         while not (await self._acquire_or_renew() and await self._confirm()):  # noqa: ASYNC110
             await asyncio.sleep(self._period() / 2)  # a read is cheap, and a released lease is then acquired sooner
+
+    async def _adopt(self) -> None:
+        """Add the owners that the Lease object of an earlier release lacks. After a failure, the next renewal reads the
+        object again.
+        """
+        lease = self._lease
+        references = [] if lease is None else add_owners(lease["metadata"], self._owners)
+        if lease is None or not references:
+            return
+        try:
+            async with asyncio.timeout(self._timings.renew):
+                body = {**lease, "metadata": {**lease["metadata"], "ownerReferences": references}}
+                self._lease = await self._kube.replace(LEASES, self._namespace, self._name, body)
+        except (Conflict, TimeoutError):
+            return
+        except ApiError as error:
+            logger.warning(not_adopted(error))
 
     async def _confirm(self) -> bool:
         """Whether the lease that was just acquired may be kept. Releases it if the superior lease has a holder, or

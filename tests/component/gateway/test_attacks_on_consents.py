@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,31 +14,37 @@ from yarl import URL
 
 from consentservers import BrowserPage, FormBrowser, consent_server
 from consentworld import SERVER, call_whoami, consent_catalog, laptop, link_of, title_of, whoami
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_app.authentication import Trust
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import LOCAL, Identity
 from fairlead_gateway.sign_in.pending import COOKIE
-from fixed_authenticator import Names
+from fixed_authenticator import Names, person_with
 from gatewayworld import Ask, Wire, calling, publish
+from keyservers import key_catalog
 from otherusers import as_another_user, foreign_socket
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
+Claims = Mapping[str, Mapping[str, Any]]
 ALICE, MALLORY = (Identity(kind="apiKey", principal=f"name:{name}", agent=name) for name in ("alice", "mallory"))
 
 
 @asynccontextmanager
-async def shared_gateway(folder: Path, url: str, **settings: Any) -> AsyncIterator[Gateway]:
+async def shared_gateway(
+    folder: Path, url: str, *catalogs: Catalog, claims: Claims | None = None, **settings: Any
+) -> AsyncIterator[Gateway]:
     """A gateway of two users, who sign in to its console."""
     port = free_port()
     async with laptop(
         folder,
         consent_catalog(url),
+        *catalogs,
         port=port,
         public_url=f"http://127.0.0.1:{port}",
-        trust=Trust((Names("alice", "mallory"),)),
+        trust=Trust((Names("alice", "mallory", claims=claims),)),
         **settings,
     ) as gateway:
         yield gateway
@@ -89,6 +95,29 @@ async def test_link_of_somebody_else_is_refused_and_both_persons_are_named(tmp_p
         assert "mallory" not in page.text
         assert not server.provider.requests
         assert not gateway.sign_ins.has_token(MALLORY, SERVER)
+
+
+async def test_pages_of_a_sign_in_name_people_as_their_tokens_do_and_not_by_subject(tmp_path: Path) -> None:
+    claims = {
+        name: {"iss": "https://login.example.com", "sub": f"sub-of-{name}", "preferred_username": name}
+        for name in ("alice", "mallory")
+    }
+    keyed = key_catalog("http://127.0.0.1:9/mcp")
+    async with (
+        consent_server("linear") as server,
+        shared_gateway(tmp_path, server.url, keyed, claims=claims) as gateway,
+        FormBrowser() as browser,
+    ):
+        await console_session(browser, gateway, "alice")
+        consent, key, foreign = [
+            await browser.get(await link_of(gateway, person_with(claims[name]), of))
+            for name, of in (("alice", SERVER), ("alice", ServerKey("default", "keyed")), ("mallory", SERVER))
+        ]
+    assert "<dt>The grant is for</dt><dd>alice at login.example.com</dd>" in consent.text
+    assert "<dt>The key is for calls of</dt><dd>alice at login.example.com</dd>" in key.text
+    assert foreign.status == 403
+    assert "this browser is signed in as alice at login.example.com" in foreign.text
+    assert "sub-of" not in consent.text + key.text
 
 
 async def test_a_link_without_a_session_leads_to_the_consoles_sign_in(tmp_path: Path) -> None:

@@ -111,13 +111,18 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
         'fairlead_server_stopped{fairlead_server="a/b"}': "1x60",
         'fairlead_server_up{fairlead_server="a/c"}': "1x60",
     },
-    "FairleadBreakerOpen": {'fairlead_breaker_state{fairlead_server="a/b"}': "0x60"},
+    "FairleadBreakerOpen": {
+        'fairlead_breaker_state{fairlead_server="a/b"}': "0x60",
+        'fairlead_breaker_state{fairlead_server="a/uncalled"}': "1x60",
+        'fairlead_breaker_state{fairlead_server="a/once"}': "0x5 2 0x54",
+    },
     "FairleadPodLeft": {
         'fairlead_server_pods{fairlead_server="a/b",state="left"}': "0x60",
         'fairlead_server_pods{fairlead_server="a/b",state="serving"}': "3x60",
     },
     "FairleadModelBreakerOpen": {
-        'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "0x60"
+        'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}': "0x60",
+        'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="uncalled"}': "1x60",
     },
     "FairleadCallsFail": {
         f'{CALLS},error_type="RATE_LIMITED"}}': "0+600x60",
@@ -151,6 +156,7 @@ STAYS_QUIET: dict[str, dict[str, str]] = {
     },
     "FairleadServersNotReady": {
         f'{READY}{{ready="False",reason="Stopped"}}': "2x60",
+        f'{READY}{{ready="False",reason="SignInRequired"}}': "1x60",
         f'{READY}{{ready="True",reason="AsExpected"}}': "5x60",
     },
     "FairleadGatewaySilent": {
@@ -205,6 +211,35 @@ def test_a_tool_that_is_shown_for_a_trial_now_and_then_is_told_all_the_same(
     alert: str, series: Mapping[str, str], tmp_path: Path
 ) -> None:
     run_rule(alert, series, {15: [], 18: [{"labels": "{}", "value": 1}], 40: [{"labels": "{}", "value": 1}]}, tmp_path)
+
+
+BREAKERS = (
+    ("FairleadBreakerOpen", 'fairlead_breaker_state{fairlead_server="a/b"}'),
+    ("FairleadModelBreakerOpen", 'fairlead_model_breaker_state{gen_ai_provider_name="p",gen_ai_request_model="m"}'),
+)
+
+
+@pytest.mark.parametrize(("alert", "series"), BREAKERS)
+@pytest.mark.parametrize(
+    ("values", "fires", "clear"),
+    [
+        pytest.param("2x5 0x30", 5, 6, id="closed"),
+        pytest.param("2x5 1x30", 9, 11, id="no calls any more"),
+        pytest.param("2x5 stale", 5, 6, id="server gone"),
+    ],
+)
+def test_an_alert_about_a_breaker_ends_when_it_closes_is_not_tried_or_is_gone(
+    alert: str, series: str, values: str, fires: int, clear: int, tmp_path: Path
+) -> None:
+    firing = [{"labels": "{}", "value": 1}]
+    expected: dict[int, Sequence[object]] = {2: firing, fires: firing, clear: [], 30: []}
+    run_rule(alert, {series: values}, expected, tmp_path)
+
+
+@pytest.mark.parametrize(("alert", "series"), BREAKERS)
+def test_an_alert_about_a_breaker_goes_on_while_calls_try_it(alert: str, series: str, tmp_path: Path) -> None:
+    expected = {minute: [{"labels": "{}", "value": 1}] for minute in range(2, 60)}
+    run_rule(alert, {series: "2 " + "1 1 2 " * 20}, expected, tmp_path)
 
 
 def run_rule(alert: str, series: Mapping[str, str], expected: Mapping[int, Sequence[object]], folder: Path) -> None:

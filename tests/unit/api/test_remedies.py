@@ -9,6 +9,7 @@ import pytest
 
 from fairlead_api.remedies import ON_A_CLUSTER, Form, in_words_of, remedy
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver.auth import Auth
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 
 ON_A_LAPTOP = [cause for cause in Cause if cause not in ON_A_CLUSTER]
@@ -101,3 +102,13 @@ def test_a_command_in_advice_names_the_server(form: Form) -> None:
         named = remedy(cause, form, transport, {"SERVER": "default/demo"})
         assert "SERVER" not in named
         assert named == plain.replace("SERVER", "default/demo")
+
+
+@pytest.mark.parametrize("form", ["cluster", "local"])
+def test_advice_on_signing_in_names_keys_and_the_field_of_each_kind_of_shared_credential(form: Form) -> None:
+    advice = remedy(Cause.SIGN_IN_REQUIRED, form)
+    assert "enter your key" in advice
+    for field in ("bearer", "header"):
+        assert f"spec.auth.{field}" in advice
+        assert Auth.model_fields[field]
+    assert "userKey with a header, firstGrant" in remedy(Cause.LISTS_NEED_CREDENTIAL, form)

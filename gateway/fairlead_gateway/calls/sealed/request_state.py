@@ -38,7 +38,7 @@ class RequestStateSigner:
         if state is None:
             raise RpcError(
                 jsonrpc.INVALID_PARAMS,
-                "requestState was not issued to this client for this tool; call the tool again without it",
+                f"requestState was not issued to this client by the server {server}; repeat the request without it",
                 None,
             )
         return states.with_state(params, state)
