@@ -24,6 +24,7 @@ from fairlead_operator.server.symptoms import (
     symptom,
 )
 
+_TEMPLATE_LABEL: Final = "pod-template-hash"
 MOST_WARNINGS: Final = 5000
 """Maximum number of pods whose last warning is kept; beyond it, the oldest warning is dropped. All pods of the watched
 namespaces count, not only Fairlead's, because an event does not contain the labels of its pod.
@@ -35,8 +36,11 @@ class _Pod:
     """The relevant content of a pod of a server."""
 
     server: ServerKey
+    template: str
+    """Hash of the pod's template; empty if the pod belongs to no ReplicaSet."""
     uid: str
     created_at: str
+    is_ending: bool
     is_unready: bool
     symptom: Symptom | None
     """The fault in the pod's status."""
@@ -63,9 +67,9 @@ class Pods:
 
     def symptom(self, key: ServerKey) -> Symptom | None:
         """Symptom of the newest faulty pod, else of a port that has been closed for too long, else of a warning; None
-        without a fault.
+        without a fault. Only pods of the newest template count.
         """
-        pods = self._pods(key)
+        pods = self._newest_pods(key)
         faults = [(pod.created_at, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
         if faults:
             _, name, fault = max(faults, key=lambda each: each[:2])
@@ -84,7 +88,7 @@ class Pods:
 
     def seconds_until_fault(self, key: ServerKey) -> float | None:
         """Seconds until the next closed port or warning counts as a fault; None if all of them already do."""
-        pods = self._pods(key)
+        pods = self._newest_pods(key)
         start_times = [pod.closed_port.since for pod in pods.values() if pod.closed_port is not None]
         start_times += [warning.first_at for warning in self._warnings(pods)]
         return min((seconds for seconds in map(self._seconds_left, start_times) if seconds > 0), default=None)
@@ -92,6 +96,18 @@ class Pods:
     def _pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
         pods = {name: self.store.get(name) for name in self.store}
         return {name: pod for name, pod in pods.items() if pod is not None and pod.server == key}
+
+    def _newest_pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
+        """The pods of the newest pod's template, without those that are being deleted.
+
+        Kubernetes keeps a faulty pod of an earlier template until a pod of the new one is ready. Its fault says nothing
+        about the present spec.
+        """
+        pods = {name: pod for name, pod in self._pods(key).items() if not pod.is_ending}
+        if not pods:
+            return {}
+        _, newest = max(pods.items(), key=lambda item: (item[1].created_at, item[0]))
+        return {name: pod for name, pod in pods.items() if pod.template == newest.template}
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
         """Warnings about pods that are not ready, except warnings that are older than the running container."""
@@ -178,11 +194,14 @@ class PodWarnings:
 def _pod(item: Json) -> _Pod:
     """The relevant content of an API object of kind Pod."""
     metadata = item["metadata"]
-    server = ServerKey(metadata["namespace"], (metadata.get("labels") or {}).get(LABEL_NAME, ""))
+    labels = metadata.get("labels") or {}
+    server = ServerKey(metadata["namespace"], labels.get(LABEL_NAME, ""))
     return _Pod(
         server,
+        labels.get(_TEMPLATE_LABEL, ""),
         metadata.get("uid", ""),
         metadata.get("creationTimestamp", ""),
+        bool(metadata.get("deletionTimestamp")),
         is_unready(item),
         symptom(item),
         closed_port(item),

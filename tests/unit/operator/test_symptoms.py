@@ -317,6 +317,51 @@ def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
     assert enqueued == [DEMO]
 
 
+def pod_of(template: str, name: str, second: int, given: Json, **more: Any) -> Json:
+    """A pod of DEMO made from the template with that hash, `second` seconds after noon."""
+    labels = {LABEL_NAME: "demo", "pod-template-hash": template}
+    created = f"2026-11-20T12:00:{second:02}Z"
+    metadata = {"namespace": "team", "name": name, "uid": name, "resourceVersion": "1", "labels": labels, **more}
+    return {**given, "metadata": {**metadata, "creationTimestamp": created}}
+
+
+CRASHED = pod(waiting_container("CrashLoopBackOff", exitCode=1, message="no module mcp"))
+
+
+def test_the_fault_of_a_pod_of_an_earlier_spec_is_not_told_while_a_pod_of_the_present_one_is_there() -> None:
+    clock = [NOON + timedelta(seconds=5)]
+    pods = Pods(lambda key: None, lambda: clock[0])
+    pods.store.put(pod_of("old", "demo-old-1", 0, CRASHED))
+    before = pods.symptom(DEMO)
+    assert before is not None
+    assert before.cause == "CrashLooping"
+    pods.store.put(pod_of("new", "demo-new-1", 3, {**pod(RUNNING), "spec": {"containers": [PROBED]}}))
+    assert pods.symptom(DEMO) is None
+    clock[0] += timedelta(seconds=60)
+    after = pods.symptom(DEMO)
+    assert after is not None
+    assert after.cause == "Silent"
+
+
+def test_after_a_change_is_taken_back_the_pod_that_stays_tells_its_fault_and_not_the_one_that_ends() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    pods.store.put(pod_of("old", "demo-old-1", 0, CRASHED))
+    ending = pod(waiting_container("ImagePullBackOff", "not found"))
+    pods.store.put(pod_of("new", "demo-new-1", 20, ending, deletionTimestamp="2026-11-20T12:00:50Z"))
+    fault = pods.symptom(DEMO)
+    assert fault is not None
+    assert fault.cause == "CrashLooping"
+
+
+def test_of_several_pods_of_the_present_spec_any_may_tell_the_fault() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    pods.store.put(pod_of("new", "demo-new-1", 0, CRASHED))
+    pods.store.put(pod_of("new", "demo-new-2", 20, pod(RUNNING)))
+    fault = pods.symptom(DEMO)
+    assert fault is not None
+    assert fault.cause == "CrashLooping"
+
+
 def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
     pods = Pods(lambda key: None)
     for number in range(MOST_WARNINGS + 10):
