@@ -51,9 +51,7 @@ def test_a_server_of_the_cluster_that_a_fairlead_up_hides_is_found_by_what_the_r
         where.documents.mkdir(exist_ok=True)
         pins = location_of(None, "", None, None)
         assert not isinstance(pins, str)
-        with pytest.raises(
-            Failure, match=r"looked in the `fairlead up` .*; for a cluster, add --namespace"
-        ):
+        with pytest.raises(Failure, match=r"looked in the `fairlead up` .*; for a cluster, add --namespace"):
             run_diff(pins, "team/search", Output.table)
 
 
