@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_kube.client import Json
 from fairlead_kube.store import ObjectStore
 from fairlead_operator.server.podwarnings import PodWarning, pod_warning
@@ -20,6 +21,7 @@ from fairlead_operator.server.symptoms import (
     Symptom,
     closed_port,
     is_unready,
+    listening_port,
     started_at,
     symptom,
 )
@@ -48,6 +50,8 @@ class _Pod:
     """The server's port if its running container does not listen on it."""
     started_at: datetime | None
     """Start of the server's container; None if the container does not run."""
+    listening_port: int | None
+    """The server's port if the pod is ready."""
 
 
 class Pods:
@@ -80,6 +84,14 @@ class Pods:
             return overdue[0].symptom
         warnings = [warning for warning in self._warnings(pods) if self._seconds_left(warning.first_at) <= 0]
         return max(warnings, key=lambda warning: warning.last_at).symptom if warnings else None
+
+    def serving_port(self, server: McpServer) -> int:
+        """The port on which ready pods serve: that of the spec, unless all of them are of an earlier spec with another
+        port.
+        """
+        spec_port = server.spec.effective_port
+        ports = {pod.listening_port for pod in self._pods(server.key).values()} - {None}
+        return spec_port if not ports or spec_port in ports else min(port for port in ports if port is not None)
 
     def newest(self, key: ServerKey) -> str:
         """Name of the newest pod; empty without pods."""
@@ -206,4 +218,5 @@ def _pod(item: Json) -> _Pod:
         symptom(item),
         closed_port(item),
         started_at(item),
+        listening_port(item),
     )
