@@ -580,7 +580,7 @@ class Reconciler:
         if findings.discovery is None or workload.outage is not None or verdict.ok is None:
             outcome = Done(workload.recheck_after_s)
         else:
-            outcome = Done(self._seconds_until_discovery(findings.discovery))
+            outcome = Done(self._seconds_until_discovery(findings.discovery)).no_later_than(workload.recheck_after_s)
         # Absent Secrets are polled for, because a Secret that is created without the label causes no event.
         return outcome.no_later_than(STALLED_RETRY_S if credential.absent_secrets else None)
 

@@ -102,6 +102,7 @@ def _pins_of_server(location: PinLocation, server: str) -> Pins:
         raise Failure(f"{server} is ambiguous: {', '.join(sorted(str(p.key) for p in matching))}", code=USAGE_ERROR)
     names = some_names(sorted(map(str, all_pins))) or "none"
     message = f"no server {server} has pinned definitions; servers with pin: true: {names}"
+    message = f"{message} (looked in {location.description})"
     raise Failure(message, code=USAGE_ERROR)
 
 

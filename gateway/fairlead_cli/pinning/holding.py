@@ -27,6 +27,11 @@ T = TypeVar("T")
 class PinLocation(Protocol):
     """Pins of one installation."""
 
+    @property
+    def description(self) -> str:
+        """Which installation it is, and how to name another one."""
+        ...
+
     def pins(self) -> Mapping[ServerKey, Pins]:
         """Pins of every server with `pin: true` whose tools have been listed. Raises Failure."""
         ...
@@ -81,6 +86,10 @@ class Local:
 
     root: Path
 
+    @property
+    def description(self) -> str:
+        return f"the `fairlead up` with the folder {self.root}; for a cluster, add --namespace, that of the release"
+
     def pins(self) -> Mapping[ServerKey, Pins]:
         try:
             return _pins([file.read_bytes() for file in sorted((self.root / "documents").glob("fairlead-pins-*.json"))])
@@ -104,15 +113,17 @@ class Cluster:
     kubeconfig: str
     namespace: str | None
 
+    @property
+    def description(self) -> str:
+        return f"namespace {self._release_namespace()} of the cluster; --namespace names that of the release"
+
     def pins(self) -> Mapping[ServerKey, Pins]:
         async def read(kube: Kube) -> Mapping[ServerKey, Pins]:
             from fairlead_kube.resources import CONFIG_MAPS, Json, Scope
             from fairlead_operator.kube.documents import blob_from
-            from fairlead_operator.settings import Settings
 
-            namespace = Settings.from_env(namespace=self.namespace).release.release_namespace
             selector = f"{LABEL_DOCUMENT}={PINS}"
-            items, _ = await kube.list(Scope(CONFIG_MAPS, Json, namespace, selector))
+            items, _ = await kube.list(Scope(CONFIG_MAPS, Json, self._release_namespace(), selector))
             reader = DocumentAssembler()
             reader.replace(map(blob_from, items))
             return _pins(reader.documents.values())
@@ -129,6 +140,11 @@ class Cluster:
 
         self._run(approve)
         return f"spec.approval of McpServer {key}"
+
+    def _release_namespace(self) -> str:
+        with needs("operator"):
+            from fairlead_operator.settings import Settings
+        return Settings.from_env(namespace=self.namespace).release.release_namespace
 
     def _run(self, work: Callable[[Kube], Awaitable[T]]) -> T:
         rights = "Use an account that may list the release's configmaps, and patch mcpservers to approve."

@@ -163,6 +163,8 @@ class KubePlatform:
             return Workload(deployment_status.NOTHING_TO_RUN, endpoint)
         deployment = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (deployment.generation, deployment.status) if deployment is not None else (0, {})
+        if deployment_status.is_rolling(server, generation, status):
+            endpoint = endpoint_of(server, self._pods.serving_port(server))
         verdict, outage = deployment_status.judge(server, generation, status)
         missing_pods, recheck_after_s = None, None
         is_replacing = (
@@ -269,8 +271,10 @@ def _status_of(key: ServerKey) -> WriteTarget:
     return WriteTarget(MCP_SERVERS, key.namespace, key.name, "status")
 
 
-def endpoint_of(server: McpServer) -> Endpoint:
-    """The endpoint of a server on a cluster."""
+def endpoint_of(server: McpServer, port: int | None = None) -> Endpoint:
+    """The endpoint of a server on a cluster. `port` is the port on which its pods serve; None stands for that of the
+    spec.
+    """
     spec = server.spec
     api = ApiSource.of(server)
     if api is not None:
@@ -279,20 +283,21 @@ def endpoint_of(server: McpServer) -> Endpoint:
         source = spec.image or spec.package
         return TcpEndpoint(
             host=service_host(server),
-            port=spec.effective_port,
+            port=port or spec.effective_port,
             program=source.name if source is not None and spec.starts_with_keys else "",
             program_digest=program_digest(server),
         )
-    url = request_url(server)
+    url = request_url(server, port)
     if spec.effective_transport == "sse":
         return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     return HttpEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
 
 
-def request_url(server: McpServer) -> str:
+def request_url(server: McpServer, port: int | None = None) -> str:
     """The URL to which requests and credentials are sent, regardless of `hostHeader`; empty for an HTTP API whose URL
     is in its OpenAPI document.
     """
     if server.spec.openapi is not None:
         return server.spec.openapi.base_url or ""
-    return server.spec.url or f"http://{service_host(server)}:{server.spec.effective_port}{server.spec.effective_path}"
+    port = port or server.spec.effective_port
+    return server.spec.url or f"http://{service_host(server)}:{port}{server.spec.effective_path}"

@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_kube.client import Json
 from fairlead_kube.store import ObjectStore
 from fairlead_operator.server.podwarnings import PodWarning, pod_warning
@@ -20,10 +21,12 @@ from fairlead_operator.server.symptoms import (
     Symptom,
     closed_port,
     is_unready,
+    listening_port,
     started_at,
     symptom,
 )
 
+_TEMPLATE_LABEL: Final = "pod-template-hash"
 MOST_WARNINGS: Final = 5000
 """Maximum number of pods whose last warning is kept; beyond it, the oldest warning is dropped. All pods of the watched
 namespaces count, not only Fairlead's, because an event does not contain the labels of its pod.
@@ -35,8 +38,11 @@ class _Pod:
     """The relevant content of a pod of a server."""
 
     server: ServerKey
+    template: str
+    """Hash of the pod's template; empty if the pod belongs to no ReplicaSet."""
     uid: str
     created_at: str
+    is_ending: bool
     is_unready: bool
     symptom: Symptom | None
     """The fault in the pod's status."""
@@ -44,6 +50,8 @@ class _Pod:
     """The server's port if its running container does not listen on it."""
     started_at: datetime | None
     """Start of the server's container; None if the container does not run."""
+    listening_port: int | None
+    """The server's port if the pod is ready."""
 
 
 class Pods:
@@ -63,9 +71,9 @@ class Pods:
 
     def symptom(self, key: ServerKey) -> Symptom | None:
         """Symptom of the newest faulty pod, else of a port that has been closed for too long, else of a warning; None
-        without a fault.
+        without a fault. Only pods of the newest template count.
         """
-        pods = self._pods(key)
+        pods = self._newest_pods(key)
         faults = [(pod.created_at, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
         if faults:
             _, name, fault = max(faults, key=lambda each: each[:2])
@@ -77,6 +85,14 @@ class Pods:
         warnings = [warning for warning in self._warnings(pods) if self._seconds_left(warning.first_at) <= 0]
         return max(warnings, key=lambda warning: warning.last_at).symptom if warnings else None
 
+    def serving_port(self, server: McpServer) -> int:
+        """The port on which ready pods serve: that of the spec, unless all of them are of an earlier spec with another
+        port.
+        """
+        spec_port = server.spec.effective_port
+        ports = {pod.listening_port for pod in self._pods(server.key).values()} - {None}
+        return spec_port if not ports or spec_port in ports else min(port for port in ports if port is not None)
+
     def newest(self, key: ServerKey) -> str:
         """Name of the newest pod; empty without pods."""
         pods = self._pods(key)
@@ -84,7 +100,7 @@ class Pods:
 
     def seconds_until_fault(self, key: ServerKey) -> float | None:
         """Seconds until the next closed port or warning counts as a fault; None if all of them already do."""
-        pods = self._pods(key)
+        pods = self._newest_pods(key)
         start_times = [pod.closed_port.since for pod in pods.values() if pod.closed_port is not None]
         start_times += [warning.first_at for warning in self._warnings(pods)]
         return min((seconds for seconds in map(self._seconds_left, start_times) if seconds > 0), default=None)
@@ -92,6 +108,18 @@ class Pods:
     def _pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
         pods = {name: self.store.get(name) for name in self.store}
         return {name: pod for name, pod in pods.items() if pod is not None and pod.server == key}
+
+    def _newest_pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
+        """The pods of the newest pod's template, without those that are being deleted.
+
+        Kubernetes keeps a faulty pod of an earlier template until a pod of the new one is ready. Its fault says nothing
+        about the present spec.
+        """
+        pods = {name: pod for name, pod in self._pods(key).items() if not pod.is_ending}
+        if not pods:
+            return {}
+        _, newest = max(pods.items(), key=lambda item: (item[1].created_at, item[0]))
+        return {name: pod for name, pod in pods.items() if pod.template == newest.template}
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
         """Warnings about pods that are not ready, except warnings that are older than the running container."""
@@ -178,13 +206,17 @@ class PodWarnings:
 def _pod(item: Json) -> _Pod:
     """The relevant content of an API object of kind Pod."""
     metadata = item["metadata"]
-    server = ServerKey(metadata["namespace"], (metadata.get("labels") or {}).get(LABEL_NAME, ""))
+    labels = metadata.get("labels") or {}
+    server = ServerKey(metadata["namespace"], labels.get(LABEL_NAME, ""))
     return _Pod(
         server,
+        labels.get(_TEMPLATE_LABEL, ""),
         metadata.get("uid", ""),
         metadata.get("creationTimestamp", ""),
+        bool(metadata.get("deletionTimestamp")),
         is_unready(item),
         symptom(item),
         closed_port(item),
         started_at(item),
+        listening_port(item),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ NO_DOMAIN_POLICIES: Final = ConditionVerdict(
     "operator began to lead: name networks (cidrs) instead, or install Cilium and restart the operator; nothing is "
     "started or changed, and running pods are kept",
 )
+_QUOTED: Final = re.compile(r'"([^"]+)"')
+_REFUSED_POD: Final = re.compile(r'\b[Pp]ods? "([^"]+)"')
 NO_POD: Final = ConditionVerdict(
     False, Cause.UNREACHABLE, "none of the server's pods is available", fault=Cause.DEPLOYMENT_FAILED
 )
@@ -45,7 +48,7 @@ def judge(
     available_pods = int(status.get("availableReplicas") or 0)
     if available_pods > 0:
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
-    if failure := _refusal(status) or _missed_deadline(generation, status):
+    if failure := _refusal(server, status) or _missed_deadline(generation, status):
         return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, failure), None
     if _was_up(server):
         return ConditionVerdict(True, Cause.PROGRAMMED, "the server was started"), NO_POD
@@ -90,7 +93,7 @@ def missing_pods(
     available_pods = int(status.get("availableReplicas") or 0)
     if not available_pods or is_complete(server, status):
         return None
-    fault = _refusal(status)
+    fault = _refusal(server, status)
     if not fault and pod_symptom is not None and pod_symptom.cause != Cause.INSTALLING:
         fault = f"{pod_symptom.cause}: {pod_symptom.message}"
     fault = fault or _missed_deadline(generation, status)
@@ -105,10 +108,24 @@ def missing_pods(
     return ConditionVerdict(True, Cause.PODS_MISSING, f"{state}, and others cannot start: {fault}")
 
 
-def _refusal(status: Mapping[str, Any]) -> str:
-    """Why pods of the Deployment are refused; empty if they are not."""
+def _refusal(server: McpServer, status: Mapping[str, Any]) -> str:
+    """Why pods of the Deployment are refused; empty if they are not.
+
+    Kubernetes keeps the message of the first refusal while pods of any ReplicaSet are refused, so the message may be
+    about a ReplicaSet of an earlier spec. It is then not quoted, and ignored if all pods of the present spec exist.
+    """
     failure = condition_of(status, "ReplicaFailure")
-    return f"pods cannot be created: {failure.get('message', '')}" if failure.get("status") == "True" else ""
+    if failure.get("status") != "True":
+        return ""
+    message = str(failure.get("message", ""))
+    replica_set = _QUOTED.search(str(condition_of(status, "Progressing").get("message", "")))
+    refused_pod = _REFUSED_POD.search(message)
+    if replica_set is None or refused_pod is None or refused_pod[1].startswith(f"{replica_set[1]}-"):
+        return f"pods cannot be created: {message}"
+    if int(status.get("updatedReplicas") or 0) >= server.spec.effective_replicas:
+        return ""
+    command = f"kubectl describe replicaset {replica_set[1]} --namespace {server.metadata.namespace}"
+    return f"pods cannot be created; {command} shows why"
 
 
 def _missed_deadline(generation: int, status: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.printed import printable
-from fairlead_operator.server.kube_manifests import CONTAINER, INSTALL
+from fairlead_operator.server.kube_manifests import CONTAINER, INSTALL, PORT_NAME
 
 LISTEN_S: Final = 8
 """Seconds for which a server may run with a closed port before the port is reported. With the write of the status, the
@@ -104,6 +104,15 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     if container_status.get("ready") or since is None or not is_probed:
         return None
     return ClosedPort(int(container["ports"][0]["containerPort"]), since, ":" in (status.get("podIP") or ""))
+
+
+def listening_port(pod: Mapping[str, Any]) -> int | None:
+    """The port of the server in a pod that is ready and not being deleted; None for any other pod."""
+    is_ready = condition_of(pod.get("status") or {}, "Ready").get("status") == "True"
+    if not is_ready or pod.get("metadata", {}).get("deletionTimestamp"):
+        return None
+    ports = _server_container((pod.get("spec") or {}).get("containers")).get("ports") or ()
+    return next((int(port["containerPort"]) for port in ports if port.get("name") == PORT_NAME), None)
 
 
 def is_unready(pod: Mapping[str, Any]) -> bool:

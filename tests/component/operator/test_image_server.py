@@ -67,6 +67,38 @@ async def test_a_server_with_fewer_pods_than_asked_for_is_ready_and_says_what_ke
         await world.until("nothing to say", lambda: world.condition("demo", "PartiallyInvalid") == {})
 
 
+async def test_a_server_whose_port_changes_is_called_at_the_old_one_until_the_rollout_is_over(world: World) -> None:
+    merge = "application/merge-patch+json"
+    host = f"http://demo.{world.namespace}.svc"
+
+    def published_url() -> str:
+        catalog = world.catalog("demo")
+        return catalog.endpoint.url if catalog is not None and isinstance(catalog.endpoint, HttpEndpoint) else ""
+
+    async with sdk_server() as url, running(world):
+        await ready(world, "demo", url)
+        template = (world.get(world.path("deployments", "demo")) or {})["spec"]["template"]
+        metadata = {"name": "demo-pod", "labels": template["metadata"]["labels"]}
+        world.request("POST", world.path("pods"), {"metadata": metadata, "spec": template["spec"]})
+        conditions = [{"type": "Ready", "status": "True"}]
+        world.request(
+            "PATCH",
+            world.path("pods", "demo-pod", "/status"),
+            {"status": {"conditions": conditions}},
+            content_type=merge,
+        )
+        world.patch_server("demo", {"spec": {"prefix": "moved", "image": {"port": 9000}}})
+        generation = world.server("demo")["metadata"]["generation"]
+        await world.until("looked at", lambda: world.server("demo")["status"].get("observedGeneration") == generation)
+        world.pods_are("demo", 1, old=1)
+        await world.until("the new prefix", lambda: getattr(world.catalog("demo"), "prefix", "") == "moved")
+        during_rollout = published_url()
+        world.request("DELETE", f"{world.path('pods', 'demo-pod')}?gracePeriodSeconds=0")
+        world.pods_are("demo", 1)
+        await world.until("the new port", lambda: published_url() == f"{host}:9000/mcp")
+    assert during_rollout == f"{host}:8080/mcp"
+
+
 @pytest.mark.parametrize("plural", OWNED)
 async def test_an_object_that_is_deleted_by_hand_comes_back(world: World, plural: str) -> None:
     async with running(world):

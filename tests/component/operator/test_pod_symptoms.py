@@ -11,6 +11,7 @@ import pytest
 from fairlead_api.remedies import remedy
 from fairlead_api.v1alpha1.causes import Cause
 from operatorworld import Json, World, running
+from toolservers import sdk_server
 
 IMAGE: Json = {"image": {"name": "registry.example/demo:1"}}
 PACKAGE: Json = {"package": {"registry": "npm", "name": "some-server", "version": "1.2.3"}}
@@ -86,6 +87,22 @@ async def test_a_port_where_nothing_listens_is_told_while_the_container_runs(wor
         add_pod(world, "demo", of_server({"name": "server", "state": {"running": {"startedAt": started}}}))
         await world.until("Silent", lambda: world.is_("demo", "Ready", "Unknown", "Silent"), seconds=20)
         assert "nothing listens at port 9999" in world.condition("demo", "Programmed")["message"]
+
+
+async def test_a_port_where_nothing_listens_is_told_while_pods_of_the_spec_before_serve(world: World) -> None:
+    """The Deployment says nothing of it for 10 minutes, and the next discovery is as far away."""
+    async with sdk_server() as url, running(world, lease_seconds=30.0):
+        world.hosts.ports[f"demo.{world.namespace}.svc"] = int(url.rsplit(":", 1)[1].split("/", maxsplit=1)[0])
+        world.create("demo", IMAGE)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        world.pods_are("demo", 1)
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        world.pods_are("demo", 1, old=1)
+        started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        add_pod(world, "demo", of_server({"name": "server", "state": {"running": {"startedAt": started}}}))
+        await world.until("told", lambda: world.is_("demo", "PartiallyInvalid", "True", "PodsMissing"), seconds=20)
+        assert "nothing listens at port 8080" in world.condition("demo", "PartiallyInvalid")["message"]
+        assert world.is_("demo", "Ready", "True")
 
 
 async def test_a_warning_event_about_a_pod_becomes_its_servers_condition(world: World) -> None:

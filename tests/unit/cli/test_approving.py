@@ -38,6 +38,7 @@ class Memory:
     pins_by_server: dict[ServerKey, Pins]
     approvals: list[tuple[ServerKey, str]] = field(default_factory=list)
     meanwhile: Pins | None = None
+    description: str = "the memory of a test"
 
     @classmethod
     def of(cls, *some: Pins) -> Memory:
@@ -121,7 +122,7 @@ def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
     memory = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
     with pytest.raises(Failure, match="demo is ambiguous: other/demo, team/demo"):
         run_diff(memory, "demo", Output.table)
-    with pytest.raises(Failure, match="no server nobody has pinned definitions"):
+    with pytest.raises(Failure, match=r"no server nobody has pinned .* \(looked in the memory of a test\)"):
         run_diff(memory, "nobody", Output.table)
 
 

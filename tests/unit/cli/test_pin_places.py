@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output
+from fairlead_cli.pinning.approving import run_diff
 from fairlead_cli.pinning.holding import Cluster, location_of
 from fairlead_cli.up.folders import folders, store_url
 
@@ -39,6 +41,22 @@ def test_a_fairlead_up_of_the_user_comes_before_a_cluster(machine: Path, monkeyp
     with folders(None, {"XDG_RUNTIME_DIR": str(machine)}) as where:
         pins = location_of(None, "", None, None)
         assert getattr(pins, "root", None) == where.documents.parent
+
+
+def test_a_server_of_the_cluster_that_a_fairlead_up_hides_is_found_by_what_the_refusal_says(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/x")
+    with folders(None, {"XDG_RUNTIME_DIR": str(machine)}) as where:
+        where.documents.mkdir(exist_ok=True)
+        pins = location_of(None, "", None, None)
+        assert not isinstance(pins, str)
+        with pytest.raises(Failure, match=r"looked in the `fairlead up` .*; for a cluster, add --namespace"):
+            run_diff(pins, "team/search", Output.table)
+
+
+def test_pins_of_a_cluster_are_described_by_the_namespace_of_the_release() -> None:
+    assert Cluster("", "tools").description.startswith("namespace tools of the cluster")
 
 
 def test_several_runs_are_named_by_their_urls(machine: Path) -> None:

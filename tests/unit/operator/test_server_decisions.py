@@ -315,6 +315,35 @@ def test_pods_that_cannot_start_beside_others_that_serve_are_told(
         assert verdict.message.startswith(words)
 
 
+OLD_QUOTA = 'pods "demo-old-vnmms" is forbidden: failed quota: q: must specify limits.memory for: server'
+NEW_QUOTA = 'pods "demo-new-vnmms" is forbidden: exceeded quota: q'
+ROLLS = {"type": "Progressing", "status": "True", "message": 'ReplicaSet "demo-new" is progressing.'}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "updated", "words"),
+    [
+        (OLD_QUOTA, 2, "pods cannot be created; kubectl describe replicaset demo-new --namespace team shows why"),
+        (NEW_QUOTA, 2, f"pods cannot be created: {NEW_QUOTA}"),
+        ("admission webhook denied the request", 2, "pods cannot be created: admission webhook denied the request"),
+        (OLD_QUOTA, 3, None),
+    ],
+)
+def test_a_refusal_of_pods_of_an_earlier_spec_is_not_quoted_as_the_reason_of_the_present_one(
+    refusal: str, updated: int, words: str | None
+) -> None:
+    server = mcp_server(image={"name": "demo:1"}, replicas=3)
+    conditions = [{**REFUSED, "message": refusal}, ROLLS]
+    status = {"replicas": updated, "updatedReplicas": updated, "observedGeneration": 1, "conditions": conditions}
+    verdict, _ = deployment_status.judge(server, 1, status)
+    assert (verdict.cause, verdict.message if words else None) == (
+        "DeploymentFailed" if words else "Deploying",
+        words,
+    )
+    missing = deployment_status.missing_pods(server, 1, {**status, "availableReplicas": 2}, NOT_PULLED)
+    assert missing is None or (words or "ImagePullFailed: demo:9") in missing.message
+
+
 def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
     stages = [
         {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2},

@@ -11,10 +11,12 @@ from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_operator.condition_assembly import conditions
+from fairlead_operator.kube.platform import endpoint_of
 from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.deployment_status import NO_POD, add_symptom
 from fairlead_operator.server.symptoms import closed_port, symptom
+from operatorfakes import mcp_server
 
 Json = dict[str, Any]
 
@@ -315,6 +317,75 @@ def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
     assert diagnosis is not None
     assert notes[0] in diagnosis.message
     assert enqueued == [DEMO]
+
+
+def pod_of(template: str, name: str, second: int, given: Json, **more: Any) -> Json:
+    """A pod of DEMO made from the template with that hash, `second` seconds after noon."""
+    labels = {LABEL_NAME: "demo", "pod-template-hash": template}
+    created = f"2026-11-20T12:00:{second:02}Z"
+    metadata = {"namespace": "team", "name": name, "uid": name, "resourceVersion": "1", "labels": labels, **more}
+    return {**given, "metadata": {**metadata, "creationTimestamp": created}}
+
+
+CRASHED = pod(waiting_container("CrashLoopBackOff", exitCode=1, message="no module mcp"))
+
+
+def test_the_fault_of_a_pod_of_an_earlier_spec_is_not_told_while_a_pod_of_the_present_one_is_there() -> None:
+    clock = [NOON + timedelta(seconds=5)]
+    pods = Pods(lambda key: None, lambda: clock[0])
+    pods.store.put(pod_of("old", "demo-old-1", 0, CRASHED))
+    before = pods.symptom(DEMO)
+    assert before is not None
+    assert before.cause == "CrashLooping"
+    pods.store.put(pod_of("new", "demo-new-1", 3, {**pod(RUNNING), "spec": {"containers": [PROBED]}}))
+    assert pods.symptom(DEMO) is None
+    clock[0] += timedelta(seconds=60)
+    after = pods.symptom(DEMO)
+    assert after is not None
+    assert after.cause == "Silent"
+
+
+def test_after_a_change_is_taken_back_the_pod_that_stays_tells_its_fault_and_not_the_one_that_ends() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    pods.store.put(pod_of("old", "demo-old-1", 0, CRASHED))
+    ending = pod(waiting_container("ImagePullBackOff", "not found"))
+    pods.store.put(pod_of("new", "demo-new-1", 20, ending, deletionTimestamp="2026-11-20T12:00:50Z"))
+    fault = pods.symptom(DEMO)
+    assert fault is not None
+    assert fault.cause == "CrashLooping"
+
+
+def test_of_several_pods_of_the_present_spec_any_may_tell_the_fault() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    pods.store.put(pod_of("new", "demo-new-1", 0, CRASHED))
+    pods.store.put(pod_of("new", "demo-new-2", 20, pod(RUNNING)))
+    fault = pods.symptom(DEMO)
+    assert fault is not None
+    assert fault.cause == "CrashLooping"
+
+
+def ready_pod(template: str, name: str, port: int, **more: Any) -> Json:
+    container = {"name": "server", "ports": [{"name": "mcp", "containerPort": port}]}
+    given = pod(RUNNING, conditions=[{"type": "Ready", "status": "True"}])
+    return pod_of(template, name, 0, {**given, "spec": {"containers": [container]}}, **more)
+
+
+def test_a_server_whose_port_changes_is_reached_at_the_old_one_until_a_pod_of_the_new_spec_is_ready() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    server = mcp_server(image={"name": "demo:2", "port": 9000})
+    assert pods.serving_port(server) == 9000
+    pods.store.put(ready_pod("old", "demo-old-1", 8080))
+    pods.store.put(pod_of("new", "demo-new-1", 20, pod(RUNNING)))
+    assert pods.serving_port(server) == 8080
+    pods.store.put(ready_pod("new", "demo-new-1", 9000, resourceVersion="2"))
+    assert pods.serving_port(server) == 9000
+    assert getattr(endpoint_of(server, 8080), "url", None) == "http://demo.team.svc:8080/mcp"
+
+
+def test_a_server_is_not_asked_at_the_port_of_a_pod_that_is_being_deleted() -> None:
+    pods = Pods(lambda key: None, lambda: NOON)
+    pods.store.put(ready_pod("old", "demo-old-1", 8080, deletionTimestamp="2026-11-20T12:00:50Z"))
+    assert pods.serving_port(mcp_server(image={"name": "demo:2", "port": 9000})) == 9000
 
 
 def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
