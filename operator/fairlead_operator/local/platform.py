@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from msgspec import structs

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from kubernetes.aio.client import ApiClient
 
-from fairlead_gateway.grants.secret_store import API_SECONDS, SecretGrantStore
 from fairlead_gateway.grants.sealed_grant import record_name
+from fairlead_gateway.grants.secret_store import API_SECONDS, SecretGrantStore
 from fairlead_kube.client import Json, Kube
 from fairlead_mcp.oauth.stored_grant import GrantKey, GrantStoreError
 from virtualtime import in_virtual_time
