@@ -26,6 +26,7 @@ from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.identity.settings import MadeKeySettings
 from fairlead_gateway.result_stores.settings import CompressorSettings
 from fairlead_mcp.egress_settings import EgressSettings
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_rest.settings import RestSettings, ToolSearchSettings
 from fairlead_search.embedding import DISK_MODULES, ENDPOINT_MODULES, EmbeddingConfig, missing_modules
@@ -104,7 +105,8 @@ def _of_document(document: object, command_line: CommandLineModels, source: str)
         providers = read_providers(file.providers, routes, command_line.providers)
     except msgspec.ValidationError as error:
         raise BadSetting(
-            f"{source} may contain only the members routes, models, liveModels and providers: {error}"
+            f"{source} may contain only the members routes, models, liveModels and providers: "
+            f"{explain_misreading(error, 'the file')}"
         ) from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
         raise BadSetting(f"{source}: {error}") from error

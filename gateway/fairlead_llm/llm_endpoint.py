@@ -33,6 +33,7 @@ from fairlead_llm.stream_documents import ReceivedStream, read_document
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, choose_tier
 from fairlead_llm.turn_keeping import TurnKeeper
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import budget_error, llm_error
@@ -395,4 +396,4 @@ def _read_wishes(wire_request: WireRequest, request: Request) -> OfferWishes:
         wishes |= msgspec.json.decode(wire_request.gateway_options, type=dict[str, object])
         return msgspec.convert(wishes, OfferWishes)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadRequest(f"fairlead: {error}", "fairlead") from error
+        raise BadRequest(f"fairlead: {explain_misreading(error, 'the member')}", "fairlead") from error

@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 
 from fairlead_formats.wire.errors import LlmError
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_mcp.read_bounds import explain_excess
 from fairlead_models.errors import llm_error
 from fairlead_offers.problems import Problem
@@ -87,6 +88,6 @@ def _decode(body: bytes) -> dict[str, Any]:
         request_body: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         msgspec.convert(request_body, _ChatRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error)[:_MAX_REASON]
+        reason = explain_misreading(error, "it")[:_MAX_REASON]
         raise LlmError(400, f"the body is not a request of Chat Completions: {reason}", "invalid_request") from error
     return request_body

@@ -41,3 +41,9 @@ def program_problem(program: str, cwd: str | None) -> str | None:
     if path.is_dir():
         return "it is a folder, not a program"
     return None if os.access(path, os.X_OK) else f"it is not executable; make it so: chmod +x {shlex.quote(str(path))}"
+
+
+def missing_program(program: str, cwd: str | None) -> str:
+    """Say where a program was looked for that is not there."""
+    location = f"in {cwd or Path.cwd()}" if os.sep in program and not Path(program).is_absolute() else "on this machine"
+    return f"there is no program {program} {location}"

@@ -21,7 +21,7 @@ from fairlead_mcp import processes
 from fairlead_mcp.containers import ContainerRun
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.printed import LINE_WIDTH, printable
-from fairlead_mcp.programs import folder_problem, program_problem
+from fairlead_mcp.programs import folder_problem, missing_program, program_problem
 from fairlead_mcp.surroundings import INHERITED
 from fairlead_mcp.waiting import wait_until_set
 
@@ -264,7 +264,7 @@ def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -
             reason="StartFailed",
         )
     if isinstance(error, FileNotFoundError):
-        return ConnectFailed(f"{program} does not exist", reason="CommandNotFound")
+        return ConnectFailed(missing_program(program, cwd), reason="CommandNotFound")
     return ConnectFailed(f"{program} cannot be started ({error})", reason="StartFailed")
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead_formats.pairs.provider_apis import APIS
-from fairlead_formats.tokens.named_entries import convert_entries
+from fairlead_formats.tokens.named_entries import WrongEntries, convert_entries
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
@@ -325,7 +325,7 @@ def read_providers(
         cascaded = convert_entries(engine_entries, CascadedProvider)
         provider_entries = {name: entry for name, entry in entries.items() if name not in engine_entries}
         providers = convert_entries(provider_entries, Provider)
-    except msgspec.ValidationError as error:
+    except WrongEntries as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():
         if name in cascaded or providers.setdefault(name, provider) is not provider:

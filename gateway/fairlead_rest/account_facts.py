@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.grants.accounts import Accounts, ServerAccount
+from fairlead_gateway.identity.persons import person_of
 from fairlead_rest.context import RestContext
 from fairlead_rest.persons import store_problems, time_of
 
@@ -50,8 +51,10 @@ async def end_and_record(
     context: RestContext, request: Request, accounts: Accounts, server: ServerKey, person: bytes
 ) -> EndedAccountFacts | None:
     """End an account, and record that in the audit log; None if there is none. Raises Problem."""
+    is_own = person == person_of(context.catalog(request).identity)
+    reason = f"you have signed out at {server}" if is_own else f"your sign-in at {server} was ended by an administrator"
     with store_problems():
-        ended = await accounts.end(server, person)
+        ended = await accounts.end(server, person, reason)
     if ended is None:
         return None
     facts = facts_of(ended.account, 0.0)

@@ -16,6 +16,7 @@ from fairlead_gateway.core.identity import BY_OWNER, IDENTITY
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_gateway.limits.shares import Shares, ShareTaken
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
 from fairlead_models.errors import llm_error
 from fairlead_offers.offer.offers import OfferWishes
@@ -109,7 +110,8 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
             wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
         return msgspec.convert(wishes, OfferWishes)
     except msgspec.MsgspecError as error:
-        raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error
+        message = f"fairlead: {explain_misreading(error, 'the value')}"
+        raise LlmError(400, message, "invalid_request", param="fairlead") from error
 
 
 class SessionSlots:

@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead_api.client_files.edits import Reversal
 from fairlead_cli.failure import Failure
+from fairlead_mcp.misread_values import explain_misreading
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class UndoState:
         try:
             return msgspec.convert(stored_state, cls)
         except msgspec.ValidationError as error:
-            raise Failure(f"the state for --undo, {state_file()}, cannot be read: {error}") from error
+            reason = explain_misreading(error, "it")
+            raise Failure(f"the state for --undo, {state_file()}, cannot be read: {reason}") from error
 
     def store(self, file: Path, name: str) -> None:
         """Store the state. Raises Failure."""

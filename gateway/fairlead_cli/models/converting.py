@@ -14,6 +14,7 @@ from fairlead_cli.output import Output
 from fairlead_formats.registry import UnknownFormat, find
 from fairlead_formats.tool_format import Options
 from fairlead_formats.tools.between import between
+from fairlead_mcp.misread_values import explain_misreading
 
 
 def run_convert(file: str, source: str, target: str, options: Options, output: Output, *, losses: bool = False) -> None:
@@ -37,4 +38,4 @@ def read_json(file: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Failure(f"{file} is not JSON: {error}", code=USAGE_ERROR) from error
+        raise Failure(explain_misreading(error, file), code=USAGE_ERROR) from error

@@ -63,6 +63,10 @@ def figure_lines(figures: CallStatistics) -> list[str]:
         share = f"{100 * figures.errors / figures.calls:.1f} %"
     return [
         f"  now       {rates}",
-        f"  so far    {count(figures.calls)} calls, {count(figures.errors)} errors ({share})",
+        f"  so far    {_counted(figures.calls, 'call')}, {_counted(figures.errors, 'error')} ({share})",
         f"  latency   p50 {milliseconds(figures.p50_ms)}, p95 {milliseconds(figures.p95_ms)}",
     ]
+
+
+def _counted(number: int | None, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"

@@ -56,8 +56,10 @@ def request_once(request: Callable[[], Result], deliver: Callable[[Result | Fail
 
 
 def outcome_of(request: Callable[[], Result]) -> Result | Failure:
-    """The result of the request, or its failure."""
+    """The result of the request, or its failure; other exceptions would end the thread unnoticed."""
     try:
         return request()
     except Failure as error:
         return error
+    except Exception as error:  # noqa: BLE001  # the screen shows it
+        return Failure(f"internal error: {type(error).__name__}: {error}".rstrip(".") + "; please report it.")

@@ -12,6 +12,7 @@ import msgspec
 from fairlead_api.documents.servers import FileProblem
 from fairlead_cli.failure import Failure
 from fairlead_cli.rest import ManagementClient
+from fairlead_mcp.misread_values import explain_misreading
 
 Answer = TypeVar("Answer")
 
@@ -98,5 +99,6 @@ def _convert(answer: Any, type_: type[Answer]) -> Answer:
         return msgspec.convert(answer, type_)
     except msgspec.ValidationError as error:
         raise Failure(
-            f"the gateway's response has another format: {error}; `fairlead top` needs a gateway of its own version"
+            f"the gateway's response has another format: {explain_misreading(error, 'it')}; `fairlead top` needs a "
+            "gateway of its own version"
         ) from error

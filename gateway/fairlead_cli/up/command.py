@@ -292,8 +292,8 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     if number == errno.EADDRINUSE:
         return suggest_ports(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
     if number == errno.EACCES:
-        is_metrics_port = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
-        return f"choose a port above 1024 with {'--metrics-port' if is_metrics_port else '--port'}"
+        is_metrics_port = error.port == options.metrics_port != options.port
+        return f"choose a port of 1024 or above with {'--metrics-port' if is_metrics_port else '--port'}"
     return "--host must be an address of this machine"
 
 

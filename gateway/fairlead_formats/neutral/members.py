@@ -127,6 +127,27 @@ def require_list(members: RequestMembers, name: str) -> list[Any]:
     return limit_parts(value, name)
 
 
+def require_messages(members: RequestMembers, name: str, content: str, *, is_text: bool = True) -> list[Any]:
+    """The request's messages: a list of objects whose member `content` is missing, a list of objects or, with
+    `is_text`, a text. Raises BadRequest.
+    """
+    messages = require_list(members, name)
+    for index, message in enumerate(messages):
+        at = f"{name}.{index}"
+        if not isinstance(message, dict):
+            raise BadRequest(f"{at}: must be an object", name)
+        value = message.get(content)
+        if value is None or (is_text and isinstance(value, str)):
+            continue
+        if not isinstance(value, list):
+            expected = "a text or a list of parts" if is_text else "a list of parts"
+            raise BadRequest(f"{at}.{content}: must be {expected}", name)
+        for number, part in enumerate(value):
+            if not isinstance(part, dict):
+                raise BadRequest(f"{at}.{content}.{number}: must be an object", name)
+    return messages
+
+
 def limit_parts(value: Value, name: str) -> Value:
     """The value, if it has at most `MAX_PARTS` entries including their parts. Raises BadRequest."""
     count, stack = 0, [value]

@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical_name
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
-from fairlead_formats.tokens.named_entries import convert_entries
+from fairlead_formats.tokens.named_entries import WrongEntries, convert_entries
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
 """Default number of tokens reserved for the answer."""
@@ -98,7 +98,7 @@ def read_routes(document: object) -> dict[str, ModelRoute]:
     """Read routes by name from decoded configuration. Raises InvalidRoute, UnknownFormat."""
     try:
         routes = convert_entries(document, ModelRoute)
-    except msgspec.ValidationError as error:
+    except WrongEntries as error:
         raise InvalidRoute(f"routes: {error}") from error
     for name, route in routes.items():
         if not route.models:

@@ -16,6 +16,7 @@ from msgspec import Raw
 from fairlead_formats.wire.errors import LlmError, hide_key
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, ProviderEventParser, TranslationLosses, WireFormat
 from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
+from fairlead_mcp.misread_values import misreading_of
 from fairlead_mcp.sse import EventParser
 
 GATEWAY_MEMBER: Final = "fairlead"
@@ -58,12 +59,9 @@ def reading_body() -> Iterator[None]:
     """Turn errors of reading a request body in the `with` block into BadRequest."""
     try:
         yield
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"the body: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        misreading = misreading_of(error)
+        raise BadRequest(misreading.about("the body"), misreading.path or None) from error
 
 
 class FamilyRequest:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
+from fairlead_mcp.misread_values import explain_misreading
 
 KIND: Final = "fairlead.dev/aggregates"
 VERSION: Final = 1
@@ -114,7 +115,7 @@ def decode(data: bytes) -> Aggregates:
     try:
         aggregates: Aggregates = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadFile(f"the file is not an aggregate file of Fairlead: {error}") from error
+        raise BadFile(f"the file is not an aggregate file of Fairlead: {explain_misreading(error, 'it')}") from error
     if aggregates.kind != KIND or aggregates.version != VERSION:
         raise BadFile(
             f"the file is of kind {aggregates.kind[:64]!r}, version {aggregates.version}; only kind {KIND!r}, "

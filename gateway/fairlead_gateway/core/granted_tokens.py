@@ -11,8 +11,10 @@ from fairlead_mcp.oauth.stored_grant import StoredGrant
 class GrantedTokens(Protocol):
     """Access tokens that this replica obtained with users' grants."""
 
-    def forget(self, server: ServerKey, person: bytes) -> None:
-        """Drop the user's access token for a server, so that the next call needs the grant."""
+    def forget(self, server: ServerKey, person: bytes, reason: str = "") -> None:
+        """Drop the user's access token for a server, so that the next call needs the grant. `reason` says to the user
+        why the grant ended, if it did.
+        """
         ...
 
     async def review(self, server: ServerKey, person: bytes) -> None:

@@ -29,13 +29,17 @@ further seconds.
 
 
 class PortTaken(Exception):
-    """Failure to listen on an address. The message says why."""
+    """Failure to listen on `port`. The message says why."""
+
+    def __init__(self, message: str, port: int) -> None:
+        super().__init__(message)
+        self.port = port
 
     @classmethod
     def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
         if error.errno == errno.EADDRINUSE:
-            return cls(f"port {port} of {host} is already in use")
-        return cls(f"cannot listen on {authority(host, port)} ({error.strerror or error})")
+            return cls(f"port {port} of {host} is already in use", port)
+        return cls(f"cannot listen on {authority(host, port)} ({error.strerror or error})", port)
 
 
 class Listener:

@@ -59,7 +59,7 @@ MAX_CAPABILITIES: Final = 4096
 """Maximum number of bytes of client capabilities that are stored for a stream. Larger capabilities are reduced to the
 tasks extension."""
 MAX_ID: Final = 256
-"""Maximum number of bytes of the JSON-RPC id of a request that opens a stream."""
+"""Maximum number of bytes of the JSON-RPC id, without its quotation marks, of a request that opens a stream."""
 LISTS: Final = eras.ANNOUNCED
 """Names of the lists about whose changes clients are notified, such as `tools`."""
 _COMMENT: Final = responses.chunk(b": keep-alive\n\n")
@@ -200,8 +200,9 @@ class NotificationStreams:
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
         if "taskIds" in subscriptions and methods.TASKS not in request.meta.extensions:
             return extension_not_declared(methods.TASKS, request.id)
-        if len(request.id) > MAX_ID:
-            return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
+        if len(request.id.removeprefix(b'"').removesuffix(b'"')) > MAX_ID:
+            message = f"the id of a request that opens a stream has at most {MAX_ID} bytes: send a shorter one"
+            return Rejection(400, jsonrpc.INVALID_REQUEST, message)
         lists = [name for name in offered_lists(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
         stream = NotificationStream(self, exchange, lists, request.id)
         rejection = self._admit(stream)

@@ -55,9 +55,9 @@ class Accounts:
             return 0.0
         return max(grant.granted_at, grant.used_at) + self._unused_seconds
 
-    async def end(self, server: ServerKey, person: bytes) -> EndedAccount | None:
+    async def end(self, server: ServerKey, person: bytes, reason: str) -> EndedAccount | None:
         """Delete a user's grant for a server, drop its access token, and revoke it at the authorization server. Returns
-        None if there is no such grant. Raises GrantStoreError.
+        None if there is no such grant. `reason` tells the user why. Raises GrantStoreError.
         """
         key = GrantKey(person, str(server))
         grant: StoredGrant | None = None
@@ -69,7 +69,7 @@ class Accounts:
             grant = None if versioned is None else versioned.grant
         if not await self._store.delete(key):
             return None
-        self._tokens.forget(server, person)
+        self._tokens.forget(server, person, reason)
         revoked = grant is not None and self._revoker is not None and await self._revoker.revoke(server, grant)
         return EndedAccount(ServerAccount(server, person, grant), revoked)
 

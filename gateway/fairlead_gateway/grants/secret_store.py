@@ -45,6 +45,9 @@ MANAGER: Final = "fairlead-gateway-grants"
 """Field manager of the grants."""
 _Data: TypeAlias = Mapping[str, str | None]
 """Members of a Secret, base64-encoded."""
+_Change: TypeAlias = Callable[[_Data, bool], _Data | None]
+"""Gets the data of a Secret, and whether an earlier attempt may have made the change. Returns the changed members, or
+None for no change."""
 
 
 class SecretGrantStore(WatchingGrantStore):
@@ -84,7 +87,7 @@ class SecretGrantStore(WatchingGrantStore):
         sealed = (await self._sealer.get()).seal(key, grant, new_version())
         name, value, secret = record_name(key), encode_record(sealed), self.secret_of(key.person)
 
-        def put(data: _Data) -> _Data | None:
+        def put(data: _Data, _: bool) -> _Data | None:
             version = _version_in(data, name)
             if version == sealed.version:  # an earlier attempt has written it, but its response was lost
                 return {}
@@ -102,8 +105,10 @@ class SecretGrantStore(WatchingGrantStore):
     async def delete(self, key: GrantKey, version: str | None = None) -> bool:
         name = record_name(key)
 
-        def drop(data: _Data) -> _Data | None:
-            return {name: None} if name in data and version in (None, _version_in(data, name)) else None
+        def drop(data: _Data, may_be_made: bool) -> _Data | None:
+            if name not in data:
+                return {} if may_be_made else None
+            return {name: None} if version in (None, _version_in(data, name)) else None
 
         deleted = await self._edit(self.secret_of(key.person), drop)
         if deleted:
@@ -144,9 +149,9 @@ class SecretGrantStore(WatchingGrantStore):
 
         return await asyncio.to_thread(decrypt_grants)
 
-    async def _edit(self, secret: str, change: Callable[[_Data], _Data | None]) -> bool:
-        """Change the data of a Secret. `change` gets the data and returns the changed members, or None for no change;
-        then the result is False. Raises GrantStoreError, including errors of `change`.
+    async def _edit(self, secret: str, change: _Change) -> bool:
+        """Change the data of a Secret; False if `change` returns None. Raises GrantStoreError, including errors of
+        `change`.
         """
         edit = _Edit(change)
         pending = self._pending_edits[secret]
@@ -179,7 +184,7 @@ class SecretGrantStore(WatchingGrantStore):
                 if changed_members:
                     body: Json = {"metadata": {"resourceVersion": version}, "data": changed_members}
                     async with asyncio.timeout(API_SECONDS):
-                        await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
+                        await self._merge(secret, body, edits, outcomes)
             except Conflict:  # another replica has changed the Secret in between
                 await asyncio.sleep(pause.delay_after(0.0))
                 continue
@@ -190,6 +195,19 @@ class SecretGrantStore(WatchingGrantStore):
             for edit, outcome in zip(edits, outcomes, strict=True):
                 edit.outcome = outcome
             return
+
+    async def _merge(
+        self, secret: str, body: Json, edits: Sequence[_Edit], outcomes: Sequence[bool | GrantStoreError]
+    ) -> None:
+        """Send the changes of `edits`. If this task is cancelled meanwhile, the tasks of the other edits send them
+        again, though they may have been made.
+        """
+        try:
+            await self._kube.merge(SECRETS, self._namespace, secret, body, manager=MANAGER)
+        except asyncio.CancelledError:
+            for edit, outcome in zip(edits, outcomes, strict=True):
+                edit.may_be_made = edit.may_be_made or outcome is True
+            raise
 
     async def _get(self, secret: str) -> tuple[_Data, str]:
         """Data of a Secret, base64-encoded, and its resourceVersion. Raises GrantStoreError."""
@@ -215,8 +233,10 @@ class SecretGrantStore(WatchingGrantStore):
 class _Edit:
     """One change of a Secret's data, and its outcome (None while it is pending)."""
 
-    def __init__(self, change: Callable[[_Data], _Data | None]) -> None:
+    def __init__(self, change: _Change) -> None:
         self.change = change
+        self.may_be_made = False
+        """Whether it was sent in a request whose response was not awaited."""
         self.outcome: bool | GrantStoreError | None = None
 
 
@@ -227,7 +247,8 @@ def _merge_edits(edits: Sequence[_Edit], data: _Data) -> tuple[list[bool | Grant
     for edit in edits:
         try:
             members = edit.change(
-                {name: value for name, value in {**data, **changed_members}.items() if value is not None}
+                {name: value for name, value in {**data, **changed_members}.items() if value is not None},
+                edit.may_be_made,
             )
         except GrantStoreError as error:
             outcomes.append(error)

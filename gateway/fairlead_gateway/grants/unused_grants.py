@@ -35,5 +35,6 @@ class UnusedGrants:
         now = self._wall()
         for account in await self._accounts.of_everybody():
             if 0 < self._accounts.unused_until(account) <= now:
-                await self._accounts.end(account.server, account.person)
+                reason = f"your sign-in at {account.server} was ended, because no call used it"
+                await self._accounts.end(account.server, account.person, reason)
                 log.info("A user's grant for the server %s was deleted, because no call used it", account.server)

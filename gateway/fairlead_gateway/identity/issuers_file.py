@@ -19,6 +19,7 @@ from fairlead_gateway.identity.authorization_server import (
 )
 from fairlead_gateway.identity.misspelt_members import advice_for
 from fairlead_mcp.addresses import is_loopback
+from fairlead_mcp.misread_values import explain_misreading
 
 ALGORITHMS: Final = (
     "RS256",
@@ -114,8 +115,8 @@ def load_credential_issuers(path: Path | None) -> CredentialIssuers:
         )
     except msgspec.ValidationError as error:
         raise BadSetting(
-            f"{path} must have the members issuers, scopes, serviceAccounts or authorizationServer: {error}"
-            f"{advice_for(error, _OBJECTS)}"
+            f"{path} must have the members issuers, scopes, serviceAccounts or authorizationServer: "
+            f"{explain_misreading(error, 'the file')}{advice_for(error, _OBJECTS)}"
         ) from error
     for issuer in credential_issuers.issuers:
         _check(path, issuer)

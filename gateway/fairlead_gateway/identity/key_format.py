@@ -17,6 +17,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from fairlead_mcp.misread_values import explain_misreading
+
 PREFIX: Final = "flk_"
 """Prefix of keys, by which scanners can find leaked ones."""
 MEMBER: Final = "keys.json"
@@ -79,7 +81,9 @@ def read(data: bytes) -> KeyDocument:
     try:
         document = msgspec.json.decode(data, type=KeyDocument)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadKeys(f'the text must be JSON of the form {{"keys": [...]}}: {error}') from None
+        raise BadKeys(
+            f'the text must be JSON of the form {{"keys": [...]}}: {explain_misreading(error, "it")}'
+        ) from None
     for record in document.keys:
         try:
             _ = record.expires_at

@@ -152,9 +152,11 @@ class ServerCredentials(CallCredentials):
         # a grant belongs to no single call; the caller reported is the one whose token was exchanged, if still stored
         self._observe(self._newest_identities.get(subject.person, GATEWAY_ITSELF), None, seconds)
 
-    def forget(self, person: bytes) -> None:
-        """Drop the person's access token, because its grant has ended."""
+    def forget(self, person: bytes, reason: str = "") -> None:
+        """Drop the person's access token. `reason` says to the person why the grant ended, if it did."""
         self._source.forget(person)
+        if reason:
+            self._source.note_end(person, reason)
 
     async def review(self, person: bytes, *, in_use: bool) -> None:
         """Drop the person's access token if its grant has ended. `in_use`: whether the person has sessions with the

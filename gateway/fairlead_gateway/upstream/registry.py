@@ -165,11 +165,11 @@ class Registry:
         """Values of hidden arguments of a server's tools, by tool and argument."""
         return self._entries[key].connection.arguments
 
-    def forget(self, server: ServerKey, person: bytes) -> None:
+    def forget(self, server: ServerKey, person: bytes, reason: str = "") -> None:
         """Implements `core.granted_tokens.GrantedTokens`."""
         entry = self._entries.get(server)
         if entry is not None and entry.connection.credentials is not None:
-            entry.connection.credentials.forget(person)
+            entry.connection.credentials.forget(person, reason)
 
     async def revoke(self, server: ServerKey, grant: StoredGrant) -> bool:
         """Implements `core.granted_tokens.GrantRevoker`."""

@@ -87,8 +87,8 @@ class ConsentedGrants(TokenGrants):
         self._renewals: dict[GrantKey, asyncio.Task[AccessToken]] = {}
         self._consents: OrderedDict[bytes, float] = OrderedDict()
         """`granted_at` of the consent from which each person's last token is, by person."""
-        self._ended: OrderedDict[bytes, None] = OrderedDict()
-        """Persons whose grant was ended by the authorization server, until they sign in again."""
+        self._ended: OrderedDict[bytes, str] = OrderedDict()
+        """Why grants of persons ended, until they sign in again; a sentence for each."""
         self._unsaved = UnsavedGrants(store)
 
     def check(self, subject: TokenSubject) -> None:
@@ -128,8 +128,8 @@ class ConsentedGrants(TokenGrants):
         if len(self._consents) > self._access.max_tokens:
             self._consents.popitem(last=False)
 
-    def _note_end(self, person: bytes) -> None:
-        self._ended[person] = None
+    def note_end(self, person: bytes, reason: str) -> None:
+        self._ended[person] = reason
         if len(self._ended) > self._access.max_tokens:
             self._ended.popitem(last=False)
 
@@ -171,7 +171,7 @@ class ConsentedGrants(TokenGrants):
         """
         version_read, read_at = "", 0.0
         while True:
-            stored = self._require_usable(await self._read(key), request.step_up)
+            stored = self._require_usable(key.person, await self._read(key), request.step_up)
             grant = stored.grant
             client = self._clients.for_grant(grant)
             await self._prepare(client, request.resource_metadata)
@@ -198,16 +198,16 @@ class ConsentedGrants(TokenGrants):
                 raise
             raise sign_in_required(str(error)) from error
 
-    def _require_usable(self, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
+    def _require_usable(self, person: bytes, stored: VersionedGrant | None, step_up: frozenset[str]) -> VersionedGrant:
         """Return the grant if its refresh token may be used; otherwise raise GrantFailed."""
-        problem = self.grant_problem(None if stored is None else stored.grant, step_up)
+        problem = self.sign_in_problem(person, None) if stored is None else self.grant_problem(stored.grant, step_up)
         if problem or stored is None:
             raise sign_in_required(problem)
         return stored
 
     def sign_in_problem(self, person: bytes, grant: StoredGrant | None) -> str:
         if grant is None and person in self._ended:
-            return f"your sign-in at {self._access.server} has expired or was ended at the authorization server"
+            return self._ended[person]
         return self.grant_problem(grant)
 
     def grant_problem(self, grant: StoredGrant | None, step_up: frozenset[str] = frozenset()) -> str:
@@ -253,7 +253,8 @@ class ConsentedGrants(TokenGrants):
             if error.cause == INVALID_GRANT:
                 if not await self._delete(key, claimed_grant.version):
                     return None
-                self._note_end(key.person)
+                ended = f"your sign-in at {self._access.server} has expired or was ended at the authorization server"
+                self.note_end(key.person, ended)
                 raise sign_in_required(str(error)) from error
             if grant.steady_until <= self._access.clock():
                 with contextlib.suppress(GrantFailed):

@@ -55,6 +55,10 @@ class TokenGrants(Protocol):
         """Forget from which grant the person's last token is."""
         ...
 
+    def note_end(self, person: bytes, reason: str) -> None:
+        """Remember why the person's grant ended, until the person signs in again."""
+        return  # grants that need no sign-in have nothing to tell
+
     def invalidate_discovery(self) -> None:
         """Discover endpoints again before their next use."""
         ...

@@ -198,6 +198,11 @@ class TokenSource:
             del self._pending[key]
         self._access.on_forget(person)
 
+    def note_end(self, person: bytes, reason: str) -> None:
+        """Remember why the person's grant ended, until the person signs in again."""
+        if not isinstance(self._grants, GrantFailed):
+            self._grants.note_end(person, reason)
+
     def adopt(self, person: bytes, token: AccessToken, grant: StoredGrant | None = None) -> None:
         """Use a token that the person has just obtained by consent, and forget earlier failures. `grant` is the stored
         grant; None if it could not be stored.

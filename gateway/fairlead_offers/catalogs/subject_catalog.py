@@ -147,10 +147,14 @@ class SubjectCatalog:
 
 
 def limit_tier(choice: Choice, catalog: SubjectCatalog) -> Choice:
-    """Limit the tier of a choice to the slowest tier that the subject's policies allow."""
+    """Limit the tier of a choice to the slowest tier that the subject's policies allow. Raises Problem if they allow
+    none.
+    """
     allowed_tiers = catalog.tiers
     if choice.tier in allowed_tiers:
         return choice
+    if not allowed_tiers:
+        raise Problem(UNKNOWN_TIER, "you may use no latency tier: ask for a ToolPolicy that shows you one")
     slowest_tier = [tier for tier in by_speed(catalog.snapshot.rules.tiers) if tier.name in allowed_tiers][-1]
     return msgspec.structs.replace(
         choice, tier=slowest_tier.name, rule=POLICY, matched=None, limit_ms=slowest_tier.max_latency_ms

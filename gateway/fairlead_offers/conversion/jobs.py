@@ -23,6 +23,7 @@ from fairlead_formats.tools.between import between
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 from fairlead_formats.translate import translate_message, translate_results
 from fairlead_mcp import members
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_offers.job import ConvertedBody, Job
 
 TWICE: Final = (
@@ -168,9 +169,7 @@ def _unreadable(error: Exception) -> ConversionFailure:
     """Make the answer about a body that could not be read, from the exception."""
     if isinstance(error, registry.UnknownFormat):
         return ConversionFailure(unknown_format=error.name)
-    if isinstance(error, RecursionError):
-        return ConversionFailure(unreadable="the body is nested too deeply")
-    return ConversionFailure(unreadable=f"the body is invalid: {error}")
+    return ConversionFailure(unreadable=explain_misreading(error, "the body"))
 
 
 def prepare(work: bytes) -> list[PreparedTool]:

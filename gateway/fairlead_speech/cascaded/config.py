@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_models.cascaded_engines import CascadedProvider
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.input_audio import DetectionSettings, detection_settings
@@ -160,7 +161,10 @@ def _check(new_session: Event, input_config: Event, output_config: Event) -> Det
         return None
     try:
         return detection_settings(detection if isinstance(detection, Mapping) else {"type": None})
-    except (ValueError, msgspec.MsgspecError) as error:
+    except msgspec.MsgspecError as error:
+        message = explain_misreading(error, "turn_detection")
+        raise BadEvent("invalid_value", message, "session.audio.input.turn_detection") from error
+    except ValueError as error:
         raise BadEvent("invalid_value", str(error), "session.audio.input.turn_detection") from error
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini import messages
 from fairlead_speech.gemini.connections import LiveParts, ToolSwitch
@@ -230,8 +231,10 @@ class LiveSession:
             if "queueDepth" in update:
                 update["queue_depth"] = update.pop("queueDepth")
             await self._tier_tools.update(msgspec.convert(update, TierUpdate))
-        except (msgspec.MsgspecError, UnknownTier) as error:
+        except UnknownTier as error:
             await self._notices.send_error(str(error))
+        except msgspec.MsgspecError as error:
+            await self._notices.send_error(explain_misreading(error, SESSION_UPDATE))
 
     # Messages of the provider
 

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_formats.messages.call import Carry, ModelCall, read_arguments
 from fairlead_formats.registry import message_format
+from fairlead_mcp.misread_values import explain_misreading
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.problems import RATE_LIMITED
 from fairlead_speech.messages import MessageReader, UnreadableMessage
@@ -251,7 +252,8 @@ class RealtimeSession:
             await self._tier_tools.update(msgspec.json.decode(payload, type=TierUpdate))
         except (msgspec.MsgspecError, UnknownTier) as error:
             event_id = events.read(payload).get("event_id")
-            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
+            message = str(error) if isinstance(error, UnknownTier) else explain_misreading(error, "the event")
+            await self._client.send(events.error_event(message, "invalid_value", "tier", event_id))
 
     async def _client_session_update(self, event: Event) -> bytes | None:
         session = member(event, "session")

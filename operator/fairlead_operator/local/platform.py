@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from msgspec import structs
@@ -31,7 +30,7 @@ from fairlead_mcp.gated import LISTING_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.programs import find_program, folder_problem, program_problem
+from fairlead_mcp.programs import find_program, folder_problem, missing_program, program_problem
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
@@ -231,9 +230,7 @@ class LocalPlatform:
         if path is None and (problem := folder_problem(declaration.cwd) or program_problem(program, declaration.cwd)):
             return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
         if path is None:
-            folder = declaration.cwd or Path.cwd()
-            location = f"in {folder}" if "/" in program and not Path(program).is_absolute() else "on this machine"
-            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} {location}")
+            return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, missing_program(program, declaration.cwd))
         return Launch(path, tuple(arguments))
 
     def _start(self, declaration: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:

@@ -127,7 +127,10 @@ async def test_a_server_that_cannot_be_reached_is_left_out_and_logged(caplog: py
         async with AsyncToolRegistry(servers) as registry:
             assert names_of(registry) == ["here__a"]
     assert "the tools of server gone are left out: 127.0.0.1:1 refused the connection" in caplog.text
-    assert "the tools of server missing are left out: no-such-program-here does not exist" in caplog.text
+    assert (
+        "the tools of server missing are left out: there is no program no-such-program-here on this machine"
+        in caplog.text
+    )
     assert "the tools of server page are left out" in caplog.text
 
 

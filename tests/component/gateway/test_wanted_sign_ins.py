@@ -44,11 +44,15 @@ async def test_a_logout_is_told_at_once(tmp_path: Path) -> None:
         await browser.sign_in(await link_of(gateway))
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         assert (await fairlead("logout", "linear", "--url", url))[0] == 0
-        assert await reason_to_sign_in(gateway) == "you have not signed in at default/linear"
+        assert await reason_to_sign_in(gateway) == "you have signed out at default/linear"
+        refused = (await call_whoami(gateway)).message["result"]["content"][0]["text"]
         _, listed, _ = await fairlead("servers", "--url", url)
+        await browser.sign_in(await link_of(gateway))
+        assert await reason_to_sign_in(gateway) == ""
+    assert refused.startswith("You have signed out at default/linear: sign in. Open ")
     assert "  sign-in " in listed
     assert "SignInRequired" in listed
-    assert f"you have not signed in at default/linear: fairlead login --url {url} default/linear" in listed
+    assert f"you have signed out at default/linear: fairlead login --url {url} default/linear" in listed
 
 
 async def test_a_grant_that_its_provider_has_ended_is_told_after_the_call_that_noticed(tmp_path: Path) -> None:

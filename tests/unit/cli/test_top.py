@@ -6,9 +6,12 @@ from itertools import count
 
 import pytest
 
+from fairlead_cli.failure import Failure
 from fairlead_cli.top.columns import GAP, SERVER_COLUMNS, TOOL_COLUMNS, layout_of, per_minute, shorten
+from fairlead_cli.top.details import figure_lines
+from fairlead_cli.top.feed import outcome_of
 from fairlead_cli.top.reading import CountedCalls, GatewayReading, MeasuredTool, WatchedServer
-from fairlead_cli.top.rows import WatchedRows, rows_of
+from fairlead_cli.top.rows import CallStatistics, WatchedRows, rows_of
 from fairlead_cli.top.sort_key import SortKey
 from fairlead_tools.call_rates import MOST_ORIGINS, CallRate, CallRates
 
@@ -169,3 +172,17 @@ def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
 
 def test_small_rates_have_a_digit_more() -> None:
     assert [per_minute(rate) for rate in (None, 0, 0.5, 12.4, 4000)] == ["-", "0", "0.5", "12", "4,000"]
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 call, 1 error"), (2, "2 calls, 2 errors"), (None, "- calls")])
+def test_one_call_is_told_in_the_singular(number: int | None, words: str) -> None:
+    assert words in figure_lines(CallStatistics(calls=number, errors=number))[1]
+
+
+def test_a_fault_of_a_request_is_shown_instead_of_ending_the_thread_unnoticed() -> None:
+    def request() -> int:
+        raise KeyError("tiers")
+
+    outcome = outcome_of(request)
+    assert isinstance(outcome, Failure)
+    assert str(outcome) == "internal error: KeyError: 'tiers'; please report it."

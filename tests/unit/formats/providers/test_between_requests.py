@@ -316,6 +316,31 @@ def test_messages_that_are_not_a_list_are_not_called_empty(source: str, value: A
         _read({"model": "m", "messages": value}, source, TranslationLosses())
 
 
+@pytest.mark.parametrize(
+    ("source", "member", "content", "expected"),
+    [
+        ("anthropic", "messages", "content", "a text or a list of parts"),
+        ("openai-chat", "messages", "content", "a text or a list of parts"),
+        ("openai-responses", "input", "content", "a text or a list of parts"),
+        ("bedrock-converse", "messages", "content", "a list of parts"),
+        ("gemini", "contents", "parts", "a list of parts"),
+    ],
+)
+def test_a_message_of_another_type_is_named_with_what_it_has_to_be(
+    source: str, member: str, content: str, expected: str
+) -> None:
+    def refusal(message: object) -> str:
+        with pytest.raises(BadRequest) as refused:
+            _read({"model": "m", member: [message]}, source, TranslationLosses())
+        assert refused.value.param == member
+        return str(refused.value)
+
+    assert refusal({"role": "user", content: 5}) == f"{member}.0.{content}: must be {expected}"
+    assert refusal({"role": "user", content: {"type": "text"}}) == f"{member}.0.{content}: must be {expected}"
+    assert refusal({"role": "user", content: ["Hi"]}) == f"{member}.0.{content}.0: must be an object"
+    assert refusal("Hi") == f"{member}.0: must be an object"
+
+
 def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     losses = TranslationLosses()
     tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}

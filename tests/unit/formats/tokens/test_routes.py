@@ -37,11 +37,11 @@ def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> No
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ([], "Expected `object`, got `array`"),
+        ([], "routes: must be an object, not a list"),
         ({"a": {"models": []}}, "a lists no model; name at least one"),
-        ({"a": {}}, "missing required field `models`"),
-        ({"a": {"models": ["m"]}, "b": 5}, "routes: b: Expected `object`, got `int`"),
-        ({"a": {"models": ["m"], "maxTool": 3}}, "unknown field `maxTool`"),
+        ({"a": {}}, "routes: a.models: is missing"),
+        ({"a": {"models": ["m"]}, "b": 5}, "routes: b: must be an object, not an integer"),
+        ({"a": {"models": ["m"], "maxTool": 3}}, "routes: a.maxTool: is unknown"),
         ({"a": {"models": [{"name": "m"}]}}, "models"),
     ],
 )

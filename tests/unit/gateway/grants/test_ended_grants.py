@@ -30,7 +30,7 @@ class Tokens:
         self.failures: dict[str, list[Exception]] = {}
         """Errors of the next reviews, by the name of the server."""
 
-    def forget(self, server: ServerKey, person: bytes) -> None:
+    def forget(self, server: ServerKey, person: bytes, reason: str = "") -> None:
         raise AssertionError("only an ended account is forgotten unseen")
 
     async def review(self, server: ServerKey, person: bytes) -> None:

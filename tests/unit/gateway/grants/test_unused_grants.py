@@ -18,7 +18,7 @@ class Tokens(GrantedTokens):
     def __init__(self) -> None:
         self.forgotten: list[bytes] = []
 
-    def forget(self, server: ServerKey, person: bytes) -> None:
+    def forget(self, server: ServerKey, person: bytes, reason: str = "") -> None:
         self.forgotten.append(person)
 
     async def review(self, server: ServerKey, person: bytes) -> None:

@@ -56,19 +56,25 @@ def test_all_that_can_be_set_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"providers": []}, "length >= 1"),
-        ({"provider": []}, "`provider` - at `$.authorizationServer`; did you mean providers?"),
-        ({"tokens": 60}, "unknown field `tokens`"),
-        ({"providers": [{"issuer": "corp", "clientID": "fairlead"}]}, "providers[0]`; did you mean clientId?"),
+        ({"providers": []}, "authorizationServer.providers: must have at least 1 entry"),
+        ({"provider": []}, "authorizationServer.provider: is unknown; did you mean providers?"),
+        ({"tokens": 60}, "tokens: is unknown"),
+        (
+            {"providers": [{"issuer": "corp", "clientID": "fairlead"}]},
+            "providers[0].clientID: is unknown; did you mean clientId?",
+        ),
         ({"providers": [{**PROVIDER, "clientSecret": "x"}]}, "did you mean clientSecretFile?"),
         (
             {"providers": [{**PROVIDER, "clientHosts": ["claude.ai"]}]},
             "; clientHosts is a member of authorizationServer: move it there",
         ),
         ({"providers": [{**PROVIDER, "prompt": "none"}]}, "shows no page to sign in: omit it, or set consent"),
-        ({"tokenSeconds": 3_600}, "<= 600"),
-        ({"clients": [{"id": "a", "redirectUris": ["https://a/"], "secretSha256": "0" * 64 + "\n"}]}, "length <= 64"),
-        ({"unrenewedHours": 24}, "<= 12"),
+        ({"tokenSeconds": 3_600}, "tokenSeconds: must be at most 600"),
+        (
+            {"clients": [{"id": "a", "redirectUris": ["https://a/"], "secretSha256": "0" * 64 + "\n"}]},
+            "must have at most 64 characters",
+        ),
+        ({"unrenewedHours": 24}, "must be at most 12"),
         (
             {"providers": [{**PROVIDER, "issuer": "other"}]},
             "providers names other, and issuers has corp, https://partner.example: add it there, or correct the name",
@@ -89,8 +95,11 @@ def test_all_that_can_be_set_is_read(tmp_path: Path) -> None:
             {"clients": [{"id": "a", "redirectUris": ["https://a.example/"]}] * 2},
             "clients has the id a twice: leave one of them out",
         ),
-        ({"clients": [{"id": "a", "redirectUris": []}]}, "length >= 1"),
-        ({"clients": [{"id": "a", "redirectUris": ["https://a.example/"], "secretSha256": "x"}]}, "matching regex"),
+        ({"clients": [{"id": "a", "redirectUris": []}]}, "must have at least 1 entry"),
+        (
+            {"clients": [{"id": "a", "redirectUris": ["https://a.example/"], "secretSha256": "x"}]},
+            "must match the regular expression",
+        ),
         (
             {"agents": {"a": "https://claude.ai/c", "b": "https://claude.ai/c"}},
             "agents has two names for the client https://claude.ai/c",
@@ -100,7 +109,7 @@ def test_all_that_can_be_set_is_read(tmp_path: Path) -> None:
             {"agents": {"a": "https://claude.ai/c"}, "clients": [{"id": "a", "redirectUris": ["https://a.example/"]}]},
             "agents has the name a for https://claude.ai/c, and clients has that id: choose another name",
         ),
-        ({"registration": {"redirectHosts": []}}, "length >= 1"),
+        ({"registration": {"redirectHosts": []}}, "must have at least 1 entry"),
         ({"registration": {"redirectHosts": ["*"]}}, "registration.redirectHosts has *, which is not a host"),
         (
             {"registration": {"redirectHosts": ["https://vscode.dev"]}},

@@ -26,7 +26,7 @@ from fairlead_formats.neutral.conversation import (
     ToolChoice,
     parse_effort,
 )
-from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
+from fairlead_formats.neutral.members import RequestMembers, report_extras, require_messages
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.anthropic.threads import THREAD, refuse_continuation
 from fairlead_formats.providers.anthropic.translation.messages import read_messages, write_messages
@@ -48,7 +48,7 @@ def read_request(
     members.leave_out("fairlead")
     refuse_continuation(members.first(THREAD))
     members.refuse("mcp_servers", "only Anthropic runs MCP servers; name servers of the gateway instead")
-    turns = read_messages(require_list(members, "messages"), losses)
+    turns = read_messages(require_messages(members, "messages", "content"), losses)
     tool_choice = members.first("tool_choice")
     tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
     settings = _settings(members, tool_choice)

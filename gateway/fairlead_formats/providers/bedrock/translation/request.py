@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
     ToolChoice,
     parse_effort,
 )
-from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
+from fairlead_formats.neutral.members import RequestMembers, report_extras, require_messages
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.bedrock.request import NO_CALLS
 from fairlead_formats.providers.bedrock.translation.messages import read_messages, write_messages
@@ -46,7 +46,7 @@ def read_request(
     members = RequestMembers(body, losses)
     members.leave_out("fairlead", "requestMetadata")
     members.refuse("promptVariables", "only Bedrock has managed prompts; send the whole conversation in `messages`")
-    turns = read_messages(require_list(members, "messages"), losses)
+    turns = read_messages(require_messages(members, "messages", "content", is_text=False), losses)
     system = []
     for block in items(members.first("system")):
         report_extras(block, losses, "text")

@@ -21,7 +21,7 @@ from fairlead_formats.neutral.conversation import (
     effort_of,
     parse_effort,
 )
-from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.members import RequestMembers, require_messages
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.providers.gemini.thinking import level_for, levels_of
@@ -49,7 +49,7 @@ def read_request(
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "only Gemini has this cache; send the whole conversation in `contents`")
     members.leave_out("fairlead", "model")
-    turns = read_messages(require_list(members, "contents"), losses)
+    turns = read_messages(require_messages(members, "contents", "parts", is_text=False), losses)
     system = members.first("systemInstruction", "system_instruction")
     parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
     config = RequestMembers(members.first("generationConfig", "generation_config"), losses)

@@ -16,7 +16,7 @@ from fairlead_formats.neutral.conversation import (
     leading_system,
     parse_effort,
 )
-from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.members import RequestMembers, require_messages
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
     SHARED_SETTINGS,
@@ -44,7 +44,7 @@ def read_request(
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.positive_integer("n") or 1) != 1:
         losses.add("n")
-    turns = read_messages(require_list(members, "messages"), losses)
+    turns = read_messages(require_messages(members, "messages", "content"), losses)
     system, turns = leading_system(turns)
     streams = bool(members.flag("stream"))
     include_usage = member(members.first("stream_options"), "include_usage") is True

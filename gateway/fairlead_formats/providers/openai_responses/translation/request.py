@@ -17,7 +17,7 @@ from fairlead_formats.neutral.conversation import (
     leading_system,
     parse_effort,
 )
-from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.members import RequestMembers, require_messages
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
     SHARED_SETTINGS,
@@ -66,7 +66,7 @@ def read_request(
         members.leave_out("input")
         turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
     else:
-        turns = read_messages(require_list(members, "input"), losses)
+        turns = read_messages(require_messages(members, "input", "content"), losses)
     instructions = members.text("instructions")
     system, turns = leading_system(turns)
     tools = [tool for tool in items(members.first("tools")) if not _names_gateway_server(tool)]
