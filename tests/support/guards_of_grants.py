@@ -182,14 +182,14 @@ GRANTS = (
     Guard(
         "a person who fills the Secret with the grants of others",
         "fairlead_gateway.grants.secret_room",
-        (("    if total > PERSON_BYTES and", "    if False and"),),
+        (("    if total > RECORDS_OF_USER_BYTES and", "    if False and"),),
         "tests/unit/gateway/grants/test_secret_room.py::test_a_person_fills_only_a_part_of_a_secret",
         "'of this person' in ''",
     ),
     Guard(
         "users who leave no room for the keys of the gateway's tokens",
         "fairlead_gateway.grants.secret_room",
-        (("    if total > PERSONS_BYTES and", "    if total > MAX_BYTES and"),),
+        (("    if total > ALL_RECORDS_BYTES and", "    if total > MAX_BYTES and"),),
         "tests/unit/gateway/grants/test_secret_room.py::test_persons_leave_the_gateway_room_for_its_keys",
         "'is full' in ''",
     ),

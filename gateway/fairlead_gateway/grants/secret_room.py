@@ -20,9 +20,9 @@ RESERVE_BYTES: Final = 16_000
 time."""
 OWN_BYTES: Final = 100_000
 """Part of MAX_BYTES for the gateway's own records, which they cannot exceed."""
-PERSONS_BYTES: Final = MAX_BYTES - OWN_BYTES
+ALL_RECORDS_BYTES: Final = MAX_BYTES - OWN_BYTES
 """Part of MAX_BYTES for the records of all users."""
-PERSON_BYTES: Final = 240_000
+RECORDS_OF_USER_BYTES: Final = 240_000
 """Part of MAX_BYTES for the records of one person: 80 accounts of 3 kB."""
 
 
@@ -39,12 +39,12 @@ def refusal(data: Mapping[str, str | None], person: bytes, name: str, size: int)
         return (
             _full_message(other_records) if total > MAX_BYTES or _size_of(other_records, b"") + size > OWN_BYTES else ""
         )
-    if total > PERSONS_BYTES and total - _size_of(other_records, b"") > PERSONS_BYTES:
+    if total > ALL_RECORDS_BYTES and total - _size_of(other_records, b"") > ALL_RECORDS_BYTES:
         return _full_message(other_records)
-    if total > PERSON_BYTES and _size_of(other_records, person) + size > PERSON_BYTES:
+    if total > RECORDS_OF_USER_BYTES and _size_of(other_records, person) + size > RECORDS_OF_USER_BYTES:
         return (
-            f"has {PERSON_BYTES // 1_000} kB of this person, the limit for one person: end accounts and sign-ins that "
-            "are not used (`fairlead accounts`, `fairlead sign-ins`)"
+            f"has {RECORDS_OF_USER_BYTES // 1_000} kB of this person, the limit for one person: end accounts and "
+            "sign-ins that are not used (`fairlead accounts`, `fairlead sign-ins`)"
         )
     return ""
 

@@ -1,8 +1,9 @@
 """Store of grants in up to 16 Secrets of the release, which the chart creates empty and all replicas watch.
 
-All grants of a person are in one Secret, which is read before each use and changed with its resourceVersion. A replica
-combines the changes that arrive during a request into its next request, so that only requests of different replicas can
-conflict. The gateway may neither create nor list Secrets, so its Role names the Secrets.
+All grants of a person are in one Secret, which is read before each use of a grant, and changed only if its
+resourceVersion is still the same. A replica combines the changes that arrive during a request into its next request, so
+that only requests of different replicas can conflict. The gateway must not be allowed to create Secrets or to see
+others, so its Role names these Secrets, and each is watched by its name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 from fairlead_gateway.grants.lazy_sealer import LazySealer
 from fairlead_gateway.grants.sealed_grant import SealedGrant, decode_record, encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing_keys import SealingKey
-from fairlead_gateway.grants.secret_room import PERSONS_BYTES, refusal
+from fairlead_gateway.grants.secret_room import ALL_RECORDS_BYTES, refusal
 from fairlead_gateway.grants.watching_store import WatchingGrantStore
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict
@@ -150,8 +151,9 @@ class SecretGrantStore(WatchingGrantStore):
         return await asyncio.to_thread(decrypt_grants)
 
     async def _edit(self, secret: str, change: _Change) -> bool:
-        """Change the data of a Secret; False if `change` returns None. Raises GrantStoreError, including errors of
-        `change`.
+        """Change the data of a Secret. `change` gets the data and returns the members to write, empty if the data is as
+        wanted already, or None if the change must not be made: then the result is False. Raises GrantStoreError,
+        including errors of `change`.
         """
         edit = _Edit(change)
         pending = self._pending_edits[secret]
@@ -275,7 +277,7 @@ class _WatchedSecret:
     def __init__(self, name: str, publish: Callable[[GrantKey, bool], None]) -> None:
         self.name = name
         self.fill = 0.0
-        """Part of PERSONS_BYTES in use."""
+        """Fraction of the space for records of users that is in use, 0 to 1."""
         self.is_listed = False
         self._publish = publish
         self._records: dict[str, _WatchedRecord] = {}
@@ -300,11 +302,11 @@ class _WatchedSecret:
         records = {name: self._read_member(name, value) for name, value in data.items()}
         self._records = {name: record for name, record in records.items() if record is not None}
         for name in previous.keys() | self._records.keys() if self.is_listed else ():
-            change, previous_record = self._records.get(name), previous.get(name)
-            if change is None or previous_record is None or change.version != previous_record.version:
-                self._publish((change or previous[name]).key, change is not None)
+            record, previous_record = self._records.get(name), previous.get(name)
+            if record is None or previous_record is None or record.version != previous_record.version:
+                self._publish((record or previous[name]).key, record is not None)
         self.is_listed = True
-        self._note_fill(sum(map(len, data.values())) / PERSONS_BYTES)
+        self._note_fill(sum(map(len, data.values())) / ALL_RECORDS_BYTES)
 
     def _read_member(self, name: str, value: bytes) -> _WatchedRecord | None:
         """Decode the record of a member, unless its digest is unchanged: each event has all members of the Secret, of

@@ -121,8 +121,8 @@ class SubjectCatalog:
         return self._views.get(server_target(key))
 
     def unready_server(self, problem: Problem) -> ServerEntry | None:
-        """Server without a catalog yet that explains a problem about an unknown server or tool: it is the server in
-        question, or may have the tool in question. None for other problems.
+        """The unready server (it has no catalog yet) that explains a problem about an unknown server or tool: it is the
+        server in question, or may have the tool in question. None for other problems.
         """
         name, code = problem.missing_name, problem.document.code
         if code == UNKNOWN_TOOL and name:
@@ -130,8 +130,8 @@ class SubjectCatalog:
         return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """Server without a catalog yet that may have a tool; None if there is no such server. `name`: exposed name of
-        the tool, its id, or `[namespace/]server/tool`.
+        """The unready server (it has no catalog yet) that may have a tool; None if there is no such server. `name`:
+        exposed name of the tool, its id, or `[namespace/]server/tool`.
         """
         server = name.rpartition("/")[0]
         entry = unready_by_tool(self._selection, self.identity, name)
@@ -213,12 +213,12 @@ class ViewCache(Generic[Cached]):
 class SubjectCatalogs:
     """Makes the catalogs of subjects. Each gateway has one instance."""
 
-    def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
+    def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, startup_wait: StartupWait) -> None:
         self._selection = selection
         self._view_builds = view_builds
-        self._views = ViewCache(VisibleTools, MAX_CACHED_VIEWS)
-        self.patience = patience
-        """Limits of the wait for servers that are starting."""
+        self._visible_tools = ViewCache(VisibleTools, MAX_CACHED_VIEWS)
+        self.startup_wait = startup_wait
+        """Lets requests wait for servers that are starting, up to a limit."""
 
     async def prepare(self, identity: Identity) -> None:
         """Build the view of `/mcp` for an identity in slices, so that the build does not block the event loop."""
@@ -232,11 +232,11 @@ class SubjectCatalogs:
         """Visible tools of a tier; None stands for the default tier. Must be called in the worker thread. Raises
         Problem.
         """
-        return self._views.get(catalog, tier)
+        return self._visible_tools.get(catalog, tier)
 
-    def compiled_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
-        """Visible tools of a tier if they are compiled already, else None. For the event loop."""
-        return self._views.find_cached(catalog, tier)
+    def find_visible_tools(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools | None:
+        """Like `visible_tools`, but None if they are not made yet. For the event loop."""
+        return self._visible_tools.find_cached(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]
@@ -245,7 +245,7 @@ class SubjectCatalogs:
         server may explain, wait for the starting server and run `work` again. Raises Problem: STARTING if the wait
         times out, CONNECTION_LOST if the server failed.
         """
-        end = time.monotonic() + self.patience.seconds
+        end = time.monotonic() + self.startup_wait.seconds
         while True:
             catalog = self.seen_by(identity)
             try:
@@ -256,7 +256,7 @@ class SubjectCatalogs:
                     raise
                 if not self.starts(entry):
                     raise unready_problem(refusal_of(entry, starts=False)) from problem
-                if not await self.patience.wait(entry.key, end - time.monotonic(), agent):
+                if not await self.startup_wait.wait(entry.key, end - time.monotonic(), agent):
                     raise unready_problem(refusal_of(entry, starts=True)) from problem
 
     def starts(self, entry: ServerEntry | None) -> bool:

@@ -276,7 +276,7 @@ async def _plan(
     """
     catalogs, tier = services.catalogs, context.wishes.tier
     catalog = catalogs.seen_by(identity)
-    visible = catalogs.compiled_tools(catalog, tier)
+    visible = catalogs.find_visible_tools(catalog, tier)
     if visible is not None and _is_quick(context.offer, visible, calls):
         return plan_offered_calls(services, catalog, visible, context, calls, approved=approved)
 

@@ -65,7 +65,7 @@ def read_few_calls(
     if len(body) > SMALL:
         return None
     request = decode(body, ToolCallsBody)
-    visible = catalogs.compiled_tools(catalog, request.tier)
+    visible = catalogs.find_visible_tools(catalog, request.tier)
     if visible is None or request.message is None or request.stream is not None or request.tools is not None:
         return None
     calls = message_format(find_format(request.format).name).parse_calls(request.message)

@@ -103,7 +103,7 @@ async def _execute(
         session = recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    visible = services.catalogs.compiled_tools(catalog, execution.tier)
+    visible = services.catalogs.find_visible_tools(catalog, execution.tier)
     if visible is None:
         visible = await services.work.do(lambda: services.catalogs.visible_tools(catalog, execution.tier))
     entry = (

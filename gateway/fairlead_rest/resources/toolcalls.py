@@ -146,7 +146,7 @@ async def _read_when_ready(
 ) -> tuple[ToolCallsBody, VisibleTools, list[PlannedCall]]:
     """Match the calls of a body to their tools, after waiting for servers that are starting. Raises Problem."""
     services = context.services
-    end = time.monotonic() + services.catalogs.patience.seconds
+    end = time.monotonic() + services.catalogs.startup_wait.seconds
     while True:
         catalog = context.catalog(request)
         matched_calls = read_few_calls(services.catalogs, catalog, body)
@@ -156,7 +156,7 @@ async def _read_when_ready(
             (plan.unready for plan in matched_calls[2] if services.catalogs.starts(plan.unready)), None
         )
         seconds_left, agent = end - time.monotonic(), agent_in(request.scope)
-        if starting_server is None or not await services.catalogs.patience.wait(
+        if starting_server is None or not await services.catalogs.startup_wait.wait(
             starting_server.key, seconds_left, agent
         ):
             return matched_calls

@@ -18,7 +18,7 @@ from controlplane import ControlPlane
 from fairlead_gateway.grants.sealed_grant import encode_record, new_version, record_name
 from fairlead_gateway.grants.sealing import GrantSealer
 from fairlead_gateway.grants.sealing_keys import new_sealing_key
-from fairlead_gateway.grants.secret_room import MAX_BYTES, PERSONS_BYTES
+from fairlead_gateway.grants.secret_room import ALL_RECORDS_BYTES, MAX_BYTES
 from fairlead_gateway.grants.secret_store import SLOTS, SecretGrantStore
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from fairlead_kube.client import Kube
@@ -173,7 +173,7 @@ async def test_a_secret_holds_300_large_grants_and_then_says_that_it_is_full(
         token = "t" * 1_880
         assert msgspec.structs.replace(GRANT, refresh_token=token).fits
         size = sum([await fill(kube, namespace, secret, range(at, at + 100), token) for at in range(0, 300, 100)])
-        room = PERSONS_BYTES
+        room = ALL_RECORDS_BYTES
         assert 0.8 * MAX_BYTES < size < room
         with caplog.at_level(logging.WARNING):
             store.changes()

@@ -36,19 +36,19 @@ async def test_an_open_stream_keeps_what_it_watches_and_not_the_rest_of_its_requ
         assert len(stream.exchange.body) == 0
 
 
-async def test_a_stream_under_an_id_of_the_longest_length_is_opened(tmp_path: Path) -> None:
+async def test_a_stream_whose_request_id_has_the_longest_length_is_opened(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway, await Wire.connect(gateway) as wire:
         wire.send(modern("subscriptions/listen", {"notifications": {}}, number="x" * MAX_ID))
         await wire.reader.readuntil(b"acknowledged")
 
 
-async def test_a_stream_under_an_id_without_end_is_refused(tmp_path: Path) -> None:
+async def test_a_stream_whose_request_id_is_too_long_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway, await Wire.connect(gateway) as wire:
         answer = await wire.ask(modern("subscriptions/listen", {"notifications": {}}, number="x" * (MAX_ID + 1)))
         assert (answer.status, "id" in answer.message["error"]["message"]) == (400, True)
 
 
-async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Path) -> None:
+async def test_the_resources_of_all_streams_together_are_limited(tmp_path: Path) -> None:
     """Other streams have used up nearly the whole limit."""
     uris = ["file:///a", "file:///" + "b" * 100]
     items = tuple(

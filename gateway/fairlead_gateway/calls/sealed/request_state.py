@@ -1,4 +1,5 @@
-"""Signs a server's `requestState`, so that only its principal can resume the call, at that server (SEP-2322).
+"""Signs the `requestState` that a server returns for a call. Only the principal who made the call can resume it, and
+only at that server (SEP-2322).
 
 To the server all calls come from one client, the gateway, so the server's own protection of `requestState` (MCP
 2026-07-28, "Multi Round-Trip Requests") cannot tell principals apart. States of anonymous clients are signed too,

@@ -8,10 +8,10 @@ import pytest
 
 from fairlead_gateway.grants.sealed_grant import SealedGrant, beginning_of_records, encode_record, record_name
 from fairlead_gateway.grants.secret_room import (
+    ALL_RECORDS_BYTES,
     MAX_BYTES,
     OWN_BYTES,
-    PERSON_BYTES,
-    PERSONS_BYTES,
+    RECORDS_OF_USER_BYTES,
     RESERVE_BYTES,
     refusal,
 )
@@ -36,8 +36,10 @@ def records_of_size(person: bytes, size: int) -> dict[str, str | None]:
 def crowd(size: int) -> dict[str, str | None]:
     """Records of many users."""
     data: dict[str, str | None] = {}
-    for number in range(size // PERSON_BYTES + 1):
-        data |= records_of_size(b"person %d" % number, min(PERSON_BYTES, size - number * PERSON_BYTES))
+    for number in range(size // RECORDS_OF_USER_BYTES + 1):
+        data |= records_of_size(
+            b"person %d" % number, min(RECORDS_OF_USER_BYTES, size - number * RECORDS_OF_USER_BYTES)
+        )
     return data
 
 
@@ -50,7 +52,7 @@ def test_records_of_a_person_are_told_by_how_they_begin(person: bytes) -> None:
 
 
 def test_a_person_fills_only_a_part_of_a_secret() -> None:
-    data = records_of_size(b"ada", PERSON_BYTES)
+    data = records_of_size(b"ada", RECORDS_OF_USER_BYTES)
     assert "of this person" in refusal(data, b"ada", "new", SIZE)
     assert not refusal(data, b"adam", "new", SIZE)
     assert not refusal(data, b"", "new", SIZE)
@@ -58,7 +60,7 @@ def test_a_person_fills_only_a_part_of_a_secret() -> None:
 
 
 def test_persons_leave_the_gateway_room_for_its_keys() -> None:
-    data = crowd(PERSONS_BYTES)
+    data = crowd(ALL_RECORDS_BYTES)
     assert "is full" in refusal(data, b"ada", "new", SIZE)
     assert not refusal(data, b"", "new", SIZE)
 
@@ -66,7 +68,7 @@ def test_persons_leave_the_gateway_room_for_its_keys() -> None:
 def test_the_gateway_leaves_persons_their_room() -> None:
     data = records_of_size(b"", OWN_BYTES)
     assert "is full" in refusal(data, b"", "new", SIZE)
-    assert not refusal(data | crowd(PERSONS_BYTES - SIZE), b"ada", "new", SIZE)
+    assert not refusal(data | crowd(ALL_RECORDS_BYTES - SIZE), b"ada", "new", SIZE)
 
 
 def test_changes_of_what_is_stored_have_a_reserve_beyond_the_limit() -> None:
