@@ -175,7 +175,7 @@ def test_small_rates_have_a_digit_more() -> None:
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "1 call, 1 error"), (2, "2 calls, 2 errors"), (None, "- calls")])
-def test_one_call_is_told_in_the_singular(number: int | None, words: str) -> None:
+def test_figure_lines_tell_one_call_in_the_singular(number: int | None, words: str) -> None:
     assert words in figure_lines(CallStatistics(calls=number, errors=number))[1]
 
 
