@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Final
 
 from doors.peers import PEERS
-from doors.rows import DOORS, NGINX, PLAIN, Door
+from doors.rows import DOORS, NGINX, PLAIN, Door, HttpLoad
 from doors.targets import Targets
 from gateway.workloads import SATURATED
 from rig.harness import Cell, Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios, table
@@ -23,8 +23,12 @@ from rig.processes import Stage, become_realtime
 ROUNDS: Final = 5
 PARTS: Final = (*DOORS, *PEERS)
 ALL: Final = {**DOORS, **PEERS}
+MEASURED: Final = ("calls/s", "p50 µs, 1 connection", f"p99 µs, {SATURATED}", "kB, idle connection")
+"""Columns of the documentation after the ratio and its goal."""
 Outcomes = dict[str, dict[int, dict[int, Outcome]]]
 """Outcomes by door, connections and round."""
+Memory = dict[str, float | None]
+"""Bytes of an idle connection, by door; None where it is not the gateway's."""
 
 
 def window(settings: Settings) -> tuple[float, float]:
@@ -32,8 +36,8 @@ def window(settings: Settings) -> tuple[float, float]:
     return (1.0, 0.2) if settings.quick else (2.5, 0.7)
 
 
-def measure_all(settings: Settings, outcomes: Outcomes, failures: dict[str, str]) -> None:
-    """Measure the doors into `outcomes`; `failures` gets the reasons of those that cannot be measured."""
+def measure_all(settings: Settings, outcomes: Outcomes, memory: Memory, failures: dict[str, str]) -> None:
+    """Measure the doors into `outcomes` and `memory`; `failures` gets the reasons of those that cannot be measured."""
     doors = ALL if settings.peers else DOORS
     wanted = {name: door for name, door in doors.items() if name in (PLAIN, NGINX) or settings.wants(name)}
     with Stage() as stage:
@@ -45,11 +49,14 @@ def measure_all(settings: Settings, outcomes: Outcomes, failures: dict[str, str]
                 for connections in (SATURATED, 1):
                     outcome = wanted[name].measure(targets, connections, window(settings))
                     outcomes[name][connections][number] = outcome
+                measure = wanted[name].measure
+                if name not in memory and isinstance(measure, HttpLoad):
+                    memory[name] = measure.idle_memory()
             except Exception as error:  # noqa: BLE001  # the edge of a door; it is reported
                 if not isinstance(error, Unmeasurable):
                     traceback.print_exc()
                 failures[name] = " ".join(str(error).split())[-600:] or type(error).__name__
-            settings.keep(report_of(outcomes, failures, settings))
+            settings.keep(report_of(outcomes, memory, failures, settings))
 
 
 def figures(rounds: dict[int, Outcome], figure: str) -> dict[int, float]:
@@ -62,9 +69,9 @@ def cpu_ratio(outcomes: Outcomes, name: str, other: str) -> Sample | None:
     return ratios(figures(outcomes[name][SATURATED], "cpu"), figures(outcomes[other][SATURATED], "cpu"))
 
 
-def row(outcomes: Outcomes, name: str, door: Door) -> dict[str, Cell]:
+def row(outcomes: Outcomes, memory: Memory, name: str, door: Door) -> dict[str, Cell]:
     """One line of the table."""
-    busy, alone = outcomes[name][SATURATED], outcomes[name][1]
+    busy, alone, each = outcomes[name][SATURATED], outcomes[name][1], memory.get(name)
 
     def sample(rounds: dict[int, Outcome], figure: str) -> Sample | None:
         return Sample.of(figures(rounds, figure).values()) if rounds else None
@@ -77,6 +84,7 @@ def row(outcomes: Outcomes, name: str, door: Door) -> dict[str, Cell]:
         "calls/s": sample(busy, "calls_per_second"),
         "p50 µs, 1 connection": sample(alone, "p50"),
         f"p99 µs, {SATURATED}": sample(busy, "p99"),
+        "kB, idle connection": None if each is None else each / 1e3,
         "foreign cores": sample(busy, "foreign"),
     }
 
@@ -92,7 +100,7 @@ def goals(outcomes: Outcomes, settings: Settings) -> list[Goal]:
     return selected
 
 
-def page_rows(outcomes: Outcomes) -> str:
+def page_rows(outcomes: Outcomes, memory: Memory) -> str:
     """Table of the documentation: the costs of all doors, beside their goals."""
     lines = []
     for name, door in ALL.items():
@@ -100,8 +108,16 @@ def page_rows(outcomes: Outcomes) -> str:
         if ratio is not None:
             beside = "" if door.beside == PLAIN else f" × `{door.beside}`"
             goal = "" if door.at_most is None else f"≤ {door.at_most:g}{beside}"
-            lines.append([f"`{name}`", door.description, written(ratio.median), goal])
-    return table(["door", "request", "CPU, plain call = 1", "goal"], lines)
+            cells = row(outcomes, memory, name, door)
+            measured = [rounded(cells[column]) for column in MEASURED]
+            lines.append([f"`{name}`", door.description, written(ratio.median), goal, *measured])
+    return table(["door", "request", "CPU, plain call = 1", "goal", *MEASURED], lines)
+
+
+def rounded(cell: Cell) -> str:
+    """A figure as the documentation has it: its median, with two digits at least."""
+    value = cell.median if isinstance(cell, Sample) else cell
+    return f"{value:,.{0 if value >= 10 else 1}f}" if isinstance(value, int | float) else ""
 
 
 def written(ratio: float) -> str:
@@ -109,10 +125,10 @@ def written(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:,.0f}"
 
 
-def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) -> Report:
+def report_of(outcomes: Outcomes, memory: Memory, failures: dict[str, str], settings: Settings) -> Report:
     """Report of the results so far."""
     report = Report("doors")
-    report.rows = [row(outcomes, name, door) for name, door in ALL.items() if outcomes[name][SATURATED]]
+    report.rows = [row(outcomes, memory, name, door) for name, door in ALL.items() if outcomes[name][SATURATED]]
     report.goals = goals(outcomes, settings)
     for name, door in DOORS.items():
         if door.at_most is None and (ratio := cpu_ratio(outcomes, name, PLAIN)):
@@ -120,7 +136,7 @@ def report_of(outcomes: Outcomes, failures: dict[str, str], settings: Settings) 
     report.failures = [f"{name}: {why}" for name, why in failures.items()]
     if settings.quick:
         report.notes.append("--quick: not for quoting")
-    report.notes.append(f"rows of docs/performance/doors.md:\n\n{page_rows(outcomes)}\n")
+    report.notes.append(f"rows of docs/performance/doors.md:\n\n{page_rows(outcomes, memory)}\n")
     return report
 
 
@@ -129,6 +145,7 @@ def run(settings: Settings) -> Report:
     if settings.realtime:
         become_realtime()
     outcomes: Outcomes = defaultdict(lambda: defaultdict(dict))
+    memory: Memory = {}
     failures: dict[str, str] = {}
-    measure_all(settings, outcomes, failures)
-    return report_of(outcomes, failures, settings)
+    measure_all(settings, outcomes, memory, failures)
+    return report_of(outcomes, memory, failures, settings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from doors.models import CONVERSATIONS, Conversation
-from doors.rows import TEXT, Door, Window, http_load, post, program_load
+from doors.rows import TEXT, Door, HttpLoad, Window, post, program_load
 from doors.targets import Targets
 from gateway.gateways import Target
 from gateway.peers.peer import environment, venv
@@ -145,11 +145,11 @@ def _function(targets: Targets, connections: int, window: Window) -> Outcome:
 
 
 PEERS: Final[dict[str, Door]] = {
-    "litellm-tool": Door("LiteLLM, `POST /mcp-rest/tools/call`", http_load(_tool_call)),
+    "litellm-tool": Door("LiteLLM, `POST /mcp-rest/tools/call`", HttpLoad(_tool_call)),
     **{
         f"litellm-{each.model}": Door(
             f"LiteLLM, `{each.path}`, {'streamed' if each.stream else 'whole'}",
-            http_load(partial(_model_request, each)),
+            HttpLoad(partial(_model_request, each)),
         )
         for each in ASKED
     },

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +19,11 @@ from doors.models import CONVERSATIONS, Conversation
 from doors.targets import SPEECH_MODEL, Targets
 from gateway.gateways import VERSIONS, Target
 from gateway.workloads import DECLARED, REST_PATH
+from gatewayworld import calling, legacy
 from rig.harness import Unmeasurable
+from rig.idle_connections import Post, answered, bytes_of_connection
 from rig.loadtools import BARE, SET_UP_SECONDS, Load, Outcome, outcome_of, run_load
-from rig.processes import cpu_time
+from rig.processes import Stage, cpu_time
 
 Window = tuple[float, float]
 """Seconds of measurement and of warm-up."""
@@ -42,6 +45,8 @@ first search; a search that is measured meanwhile would be charged for them."""
 QUIET_SECONDS: Final = 1.5
 """Seconds without any work of the gateway, after which it makes no more vectors."""
 SEARCH: Final = "echo the text back"
+IDLE_CONNECTIONS: Final = 500
+"""Idle connections whose memory is measured."""
 TURNS: Final = 4
 """Calls that a measurement has of each connection at least, where SETTLING_SECONDS are enough for them."""
 
@@ -61,28 +66,62 @@ Question = Callable[[Targets], tuple[Target, Load]]
 """Target and load of a door, whose connections and times are filled in later."""
 
 
-def http_load(question: Question, await_ready: Callable[[Target], object] | None = None) -> Measure:
+class HttpLoad:
     """Load by `mcpload`, behind FIRST_CALLS calls that are not measured. `await_ready` waits until the target has done
-    what it does only once after them.
+    what it does only once after them. `tls` is the gateway behind a target that puts TLS on.
     """
-    questions: dict[Targets, tuple[Target, Load, float]] = {}
 
-    def measure(targets: Targets, connections: int, window: Window) -> Outcome:
-        if targets not in questions:
-            target, load = question(targets)
+    def __init__(
+        self,
+        question: Question,
+        await_ready: Callable[[Target], object] | None = None,
+        tls: Callable[[Targets], Target] | None = None,
+    ) -> None:
+        self._question = question
+        self._await_ready = await_ready
+        self._tls = tls
+        self._settled: dict[Targets, tuple[Target, Load, float]] = {}
+
+    def __call__(self, targets: Targets, connections: int, window: Window) -> Outcome:
+        if targets not in self._settled:
+            target, load = self._question(targets)
             first = replace(load, connections=SETTLING, seconds=SETTLING_SECONDS, warmup=0.1, calls=FIRST_CALLS)
             settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
-            if await_ready is not None:
-                await_ready(target)
+            if self._await_ready is not None:
+                self._await_ready(target)
                 settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
-            questions[targets] = target, load, settled.calls_per_second
-        target, load, speed = questions[targets]
+            self._settled[targets] = target, load, settled.calls_per_second
+        target, load, speed = self._settled[targets]
         turn = min(max(connections, SETTLING) / speed, SETTLING_SECONDS / TURNS)
         seconds, warmup = max(window[0], TURNS * turn), max(window[1], turn)
         whole = replace(load, connections=connections, seconds=seconds, warmup=warmup)
         return run_load(targets.stage, whole, target.pid, targets.helpers, core=targets.rest)
 
-    return measure
+    def idle_memory(self) -> float | None:
+        """Bytes of a connection to a new gateway that was answered once; None without a gateway, and behind a proxy.
+        Raises Unmeasurable.
+        """
+        with Stage() as stage, ExitStack() as stack:  # a gateway that had a load takes what it freed since
+            targets = Targets(stage)
+            target, load = self._question(targets)
+            post = first_request(load)
+            if self._tls is not None:
+                post = replace(post, port=self._tls(targets).port, tls=True)
+            elif not target.metrics:
+                return None
+            if self._await_ready is not None:
+                stack.enter_context(answered(post))
+                self._await_ready(target)
+            return bytes_of_connection(target.pid, post, IDLE_CONNECTIONS, stack)
+
+
+def first_request(load: Load) -> Post:
+    """A request of the load, by a client that declares no capabilities."""
+    era = VERSIONS["legacy"] if load.era == BARE else load.era
+    ask = legacy("tools/list") if load.kind == "list" else calling(load.tool, {"text": TEXT}, era=era)
+    body = load.body.read_bytes() if load.body else json.dumps(ask.message).encode()
+    more = dict([load.header.split(": ", 1)] if load.header else [])
+    return Post(load.port, load.path, body, {**ask.headers, **more})
 
 
 def plain(target: Target, *, tool: str = ECHO, era: str = "legacy", path: str = "/mcp", **members: Any) -> Load:
@@ -104,14 +143,16 @@ def write_body(targets: Targets, body: dict[str, Any]) -> Path:
     return file
 
 
-def plain_call(target_of: Callable[[Targets], Target], **members: Any) -> Measure:
+def plain_call(
+    target_of: Callable[[Targets], Target], *, tls: Callable[[Targets], Target] | None = None, **members: Any
+) -> Measure:
     """Plain call of another target."""
 
     def question(targets: Targets) -> tuple[Target, Load]:
         target = target_of(targets)
         return target, plain(target, **members)
 
-    return http_load(question)
+    return HttpLoad(question, tls=tls)
 
 
 def router_call(
@@ -122,7 +163,7 @@ def router_call(
     def question(targets: Targets) -> tuple[Target, Load]:
         return targets.router, tool_body(targets, plain(targets.router, path="/router/mcp"), tool, arguments, **members)
 
-    return http_load(question, await_ready)
+    return HttpLoad(question, await_ready)
 
 
 def search(query: str) -> Measure:
@@ -177,7 +218,7 @@ def tool_calls(number: int) -> Measure:
         body = {"format": "openai", "message": message}
         return targets.rest_api, post(targets, targets.rest_api, REST_PATH, body, '"messages"')
 
-    return http_load(question)
+    return HttpLoad(question)
 
 
 def execution(targets: Targets) -> tuple[Target, Load]:
@@ -270,7 +311,7 @@ def model_request(conversation: Conversation) -> Door:
     how = "streamed" if conversation.stream else "whole"
     bound = 20 if conversation.calls else 12
     path = conversation.path.partition("?")[0].replace(conversation.model, "MODEL")
-    return Door(f"`{path}`, {how}, {conversation.calls} calls of tools", http_load(question), at_most=bound)
+    return Door(f"`{path}`, {how}, {conversation.calls} calls of tools", HttpLoad(question), at_most=bound)
 
 
 DOORS: Final[dict[str, Door]] = {
@@ -295,9 +336,9 @@ DOORS: Final[dict[str, Door]] = {
     "search-tools-new": Door("`/router/mcp`, `search_tools`, a new query", search(f"{SEARCH} ########")),
     "tool-calls-1": Door("`POST /v1/tool-calls`, 1 call", tool_calls(1), at_most=3),
     "tool-calls-8": Door(f"`POST /v1/tool-calls`, {CALLS} calls", tool_calls(CALLS), at_most=5),
-    "executions": Door("`POST /v1/executions`", http_load(execution), at_most=3),
-    "list-policies": Door("`/mcp`, `tools/list` of a principal with 5 policies", http_load(policies_list)),
-    "read-result": Door("`/mcp`, `read_result`", http_load(stored_result)),
+    "executions": Door("`POST /v1/executions`", HttpLoad(execution), at_most=3),
+    "list-policies": Door("`/mcp`, `tools/list` of a principal with 5 policies", HttpLoad(policies_list)),
+    "read-result": Door("`/mcp`, `read_result`", HttpLoad(stored_result)),
     "limits-redis": Door(
         "`/mcp`, a call under limits shared over Redis", plain_call(lambda targets: targets.limited), at_most=1.5
     ),
@@ -321,6 +362,11 @@ DOORS: Final[dict[str, Door]] = {
     "realtime-call": Door("`/v1/realtime`, an answer with a call of a tool", realtime("call")),
     "mcp-proxied": Door("`/mcp` behind a reverse proxy, a call", plain_call(lambda targets: targets.proxied)),
     NGINX_TLS: Door("nginx with TLS", plain_call(lambda targets: targets.nginx_tls, tool="echo")),
-    "tls": Door("`/mcp` with TLS, a call", plain_call(lambda targets: targets.tls), at_most=2, beside=NGINX_TLS),
+    "tls": Door(
+        "`/mcp` with TLS, a call",
+        plain_call(lambda targets: targets.tls, tls=lambda targets: targets.tls_gateway),
+        at_most=2,
+        beside=NGINX_TLS,
+    ),
 }
 """Doors by name, in the order of the table."""

@@ -292,10 +292,14 @@ class Targets:
         return Target("proxied", front.port, self.plain.pid, prefixed=self.plain.prefixed)
 
     @cached_property
-    def tls(self) -> Target:
+    def tls_gateway(self) -> Target:
         """A gateway that speaks TLS."""
-        file = self.certificate
-        return self.behind_tls("tls", self.gateway("gateway-tls", "--tls-cert", file, "--tls-key", file))
+        return self.gateway("gateway-tls", "--tls-cert", self.certificate, "--tls-key", self.certificate)
+
+    @cached_property
+    def tls(self) -> Target:
+        """That gateway behind nginx."""
+        return self.behind_tls("tls", self.tls_gateway)
 
     @cached_property
     def nginx_tls(self) -> Target:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from gateway.heaps import footprint_of, metrics_of
 from gatewayworld import Ask, calling, modern
 from ports import free_port
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds
+from rig.idle_connections import WAIT_SECONDS, Post, bytes_of_connection
 from rig.processes import Stage, cpu_time, memory
 from upprocess import PLAIN
 
@@ -36,7 +36,6 @@ FEW_SERVERS: Final = 3
 IDLE_CONNECTIONS: Final = 10_000
 TOOLS_CALLED: Final = "MCP process with 1,000 tools called"
 CLOSED_CONNECTION: Final = "closed connection, of the memory of an idle one"
-WAIT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.005
 
 
@@ -134,14 +133,14 @@ def of_memory(stage: Stage, connections: int) -> dict[str, float]:
     write_documents(documents, contents([catalog("modern", upstream.port, name=f"s{n}") for n in range(FEW_SERVERS)]))
     gateway = gateway_over(stage, documents, None, name="few", FAIRLEAD_CLIENT_CONNECTIONS=str(2 * IDLE_CONNECTIONS))
     figures = {f"MCP process with {FEW_SERVERS} servers": footprint_of(gateway).serving / 1e6}
+    call = calling("s0__echo", {"text": "a"})
+    post = Post(gateway.port, "/mcp", json.dumps(call.message).encode(), dict(call.headers))
     with ExitStack() as stack:
-        request = calling("s0__echo", {"text": "a"}).data("127.0.0.1")
-        opened = [stack.enter_context(called(gateway.port, request)) for _ in range(connections // 10)]
-        before = memory(gateway.pid).now  # a tenth are open: what the first calls load is not a connection's
-        opened += [stack.enter_context(called(gateway.port, request)) for _ in range(connections)]
-        figures["idle connection"] = (memory(gateway.pid).now - before) / connections / 1e3
+        each = bytes_of_connection(gateway.pid, post, connections, stack)
+        opened = memory(gateway.pid).now
+    figures["idle connection"] = each / 1e3
     until(time.perf_counter(), lambda: metrics_of(gateway)["fairlead_client_connections"] == 0)
-    figures[CLOSED_CONNECTION] = (memory(gateway.pid).now - before) / connections / 1e3
+    figures[CLOSED_CONNECTION] = each / 1e3 - (opened - memory(gateway.pid).now) / connections / 1e3
     figures[TOOLS_CALLED] = of_called_tools(stage, upstream.port)
     return figures
 
@@ -157,15 +156,6 @@ def of_called_tools(stage: Stage, port: int) -> float:
     if refused:
         raise Unmeasurable(f"{len(refused)} of {len(names)} calls were refused: {refused[0]}")
     return footprint_of(gateway).serving / 1e6
-
-
-def called(port: int, request: bytes) -> socket.socket:
-    """A connection over which one request was answered. Raises Unmeasurable."""
-    connection = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
-    connection.sendall(request)
-    if not (answer := connection.recv(1 << 16)).startswith(b"HTTP/1.1 200"):
-        raise Unmeasurable(f"the call was refused: {answer[:200]!r}")
-    return connection
 
 
 def result_of(port: int, request: Ask) -> dict[str, Any]:

@@ -94,9 +94,10 @@ def test_ratios_compare_within_a_round_and_a_door_that_failed_says_why() -> None
     outcomes: Outcomes = defaultdict(lambda: defaultdict(dict))
     outcomes[PLAIN][SATURATED] = {0: outcome(10), 1: outcome(20)}
     outcomes["tool-calls-1"][SATURATED] = {0: outcome(20), 1: outcome(80)}
-    report = report_of(outcomes, {"tls": "no certificate"}, Settings(rounds=2))
+    report = report_of(outcomes, {PLAIN: 3_500.0}, {"tls": "no certificate"}, Settings(rounds=2))
     by_name = {goal.name: goal for goal in report.goals}
     assert [row["door"] for row in report.rows] == [PLAIN, "tool-calls-1"]
+    assert [row["kB, idle connection"] for row in report.rows] == [3.5, None]
     assert by_name[f"CPU of tool-calls-1, of {PLAIN}"].value == 3
     assert by_name[f"CPU of execute-tool, of {PLAIN}"].met is None
     assert report.failures == ["tls: no certificate"]
