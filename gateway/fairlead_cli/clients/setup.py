@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
+import stat
 import sys
 from dataclasses import replace
 from difflib import get_close_matches
@@ -52,6 +54,7 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
         return
     setup.show(change)
     if not options.dry_run:
+        _refuse_read_only(setup.file)
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
     reason = None if options.undo else _reason_not_started(known_client, setup.old_text, options.name)
@@ -297,6 +300,20 @@ def _show(file: Path, old_text: str, edit: Edit, mask: EntryMask, *, restores: b
     added_text = mask.text(edit.text) if restores else edit.text
     lines += [f"+{hide_secret(text) if restores else text}" for text in added_text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
+
+
+def _refuse_read_only(file: Path) -> None:
+    """Raise Failure for a file whose owner may not write it: a program that manages such a file, as dotfiles, would
+    undo the change, and a rename succeeds nevertheless.
+    """
+    target = file.resolve()
+    if not target.exists() or target.stat().st_mode & stat.S_IWUSR:
+        return
+    where = file if target == file else f"{file}, a link to {target},"
+    instruction = f"run `chmod u+w {shlex.quote(str(target))}` and this command again"
+    raise Failure(
+        f"{where} is read-only and is not changed: {instruction}, or have what manages the file add the entry"
+    )
 
 
 def _confirm(file: Path, *, yes: bool) -> None:

@@ -101,6 +101,27 @@ def test_other_content_of_a_json_file_stays(client: str, home: Path) -> None:
     assert file.read_text() == text
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_read_only_file_is_neither_changed_nor_restored(linked: bool, home: Path) -> None:
+    file = home / CLIENTS["cursor"].user
+    file.parent.mkdir(parents=True)
+    managed = home / "managed.json" if linked else file
+    managed.write_text("{}")
+    managed.chmod(0o444)
+    if linked:
+        file.symlink_to(managed)
+    with pytest.raises(Failure, match=rf"is read-only and is not changed: run `chmod u\+w {managed}`"):
+        run_setup("cursor", wishes(), Output.table)
+    assert managed.read_text() == "{}"
+    run_setup("cursor", wishes(dry_run=True), Output.table)
+    managed.chmod(0o644)
+    run_setup("cursor", wishes(), Output.table)
+    managed.chmod(0o444)
+    with pytest.raises(Failure, match="read-only"):
+        run_setup("cursor", wishes(undo=True), Output.table)
+    assert URL in managed.read_text()
+
+
 def test_comments_of_a_toml_file_stay(home: Path) -> None:
     file = home / ".codex/config.toml"
     file.parent.mkdir()
