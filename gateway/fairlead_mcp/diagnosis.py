@@ -200,6 +200,14 @@ _TIME: Final = re.compile(
 _LOG_LEVEL: Final = re.compile(r"^(?:\[(?:TRACE|DEBUG|INFO|NOTICE)\b[^\]]*\]|(?:TRACE|DEBUG|INFO|NOTICE)\b)[\s:|-]*")
 """Level below that of a warning in front of a line, with what follows it in the same brackets."""
 
+_RICH_LOG: Final = re.compile(
+    r"^(?:\[[^\]\s][^\]]{0,30}\]| {4,}) (?P<level>TRACE|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) +(?P<message>\S.*)"
+)
+"""First line of a log entry by rich, as servers of FastMCP print it: time, level and message in columns. Entries of the
+same second have no time."""
+_SOURCE: Final = re.compile(r"\s+\S+\.py:\d+$")
+"""Last column of that line."""
+
 
 def diagnosis(lines: Iterable[str]) -> str:
     """Choose the line that says why a program failed. `lines` is its standard error, oldest line first.
@@ -208,7 +216,7 @@ def diagnosis(lines: Iterable[str]) -> str:
     """
     best = _Statement(LineRank.NOISE, "")
     last_lines = [line[:_READ_CHARACTERS].rstrip() for line in lines][-MOST_LINES:]
-    statements = _without_help(_statements(_flat(last_lines)))
+    statements = _without_help(_statements(_unwrapped(_flat(last_lines))))
     for statement in statements:
         if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
@@ -243,6 +251,22 @@ def _flat(lines: list[str]) -> list[str]:
     if not any(_GROUP_START.match(line) for line in lines):
         return lines
     return [_GROUP_BORDER.sub("", line) for line in lines]
+
+
+def _unwrapped(lines: Sequence[str]) -> list[str]:
+    """Join the lines over which rich has wrapped the message of a log entry, below its column."""
+    joined: list[str] = []
+    column = 0
+    for line in lines:
+        if entry := _RICH_LOG.match(line):
+            column = entry.start("message")
+            joined.append(f"{entry['level']} {_SOURCE.sub('', entry['message'])}")
+        elif column and line[:column].isspace() and line[column : column + 1].strip("╭│╰"):
+            joined[-1] += f" {line.strip()}"
+        else:
+            column = 0
+            joined.append(line)
+    return joined
 
 
 def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
