@@ -166,7 +166,7 @@ SHARES = (
         "a result of millions of values, read twice",
         "fairlead_mcp.jsonrpc",
         (("    if len(raw) > _HUGE:\n", "    if False:\n"),),
-        "tests/unit/mcp/test_jsonrpc.py::test_a_result_of_more_values_than_are_read_is_refused",
+        "tests/unit/mcp/test_jsonrpc.py::test_a_response_of_more_values_than_a_result_may_have_is_refused",
         "DID NOT RAISE",
     ),
     Guard(

@@ -184,7 +184,7 @@ async def test_compaction_is_limited_by_the_tokens_of_the_day(tmp_path: Path) ->
         (INPUT_TOKENS, {"input": "Hi"}, "model"),
         (INPUT_TOKENS, {"model": None, "input": "Hi"}, "model"),
         (COMPACT, {"model": "scripted", "input": "Hi", "stream": True}, "stream"),
-        (COMPACT, {"model": 1}, None),
+        (COMPACT, {"model": 1}, "model"),
         (COMPACT, [], None),
     ],
 )

@@ -186,7 +186,7 @@ async def test_a_task_that_cannot_be_read_is_refused(tmp_path: Path, task: objec
     async with running(tmp_path, shop(1)) as gateway:
         answer = await post(gateway, "/v1/plan", {"models": [MODEL], "task": task})
     assert problem(answer) == (400, "INVALID_ARGUMENTS")
-    assert "$.task" in answer.message["detail"]
+    assert answer.message["detail"].startswith("task")
 
 
 async def test_the_command_prints_the_ways_and_the_cheapest(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ class Blocked:
 
 OTHERS = {"fairlead_api", "fairlead_cli", "fairlead_client", "fairlead_gateway", "fairlead_kube", "fairlead_operator",
           "fairlead_rest", "fairlead_tools", "aiohttp", "fastapi", "jsonschema_rs", "kubernetes", "pydantic", "uvicorn"}
-WIRE = {"fairlead_mcp", "fairlead_mcp.errors", "fairlead_mcp.schemas", "fairlead_mcp.sse", "fairlead_mcp.sse_event",
-        "fairlead_mcp.surrogates"}
+WIRE = {"fairlead_mcp", "fairlead_mcp.errors", "fairlead_mcp.misread_values", "fairlead_mcp.schemas",
+        "fairlead_mcp.sse", "fairlead_mcp.sse_event", "fairlead_mcp.surrogates"}
 sys.meta_path.insert(0, Blocked())
 
 import fairlead_formats
