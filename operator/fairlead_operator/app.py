@@ -47,7 +47,7 @@ from fairlead_operator.handlers import handlers
 from fairlead_operator.heap import keep_trimmed
 from fairlead_operator.kopfthread import KopfThread
 from fairlead_operator.kube.api_documents import ConfigMapDocuments
-from fairlead_operator.kube.changed_documents import ChangedDocuments
+from fairlead_operator.kube.config_maps import ChangedConfigMaps
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
@@ -325,6 +325,7 @@ class _Leadership:
                 "servers without spec.prefix"
             )
         self._kube = kube
+        self._enqueue = queue.add
         self._configuration = operator.configuration
         self._release_namespace = release_namespace
         self._watched_namespace = watched
@@ -358,7 +359,12 @@ class _Leadership:
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
         )
-        changed_documents = ChangedDocuments(self._kube, self.declarations.servers, self.controller.reconciler.recheck)
+        config_maps = ChangedConfigMaps(
+            self._kube,
+            self.declarations.servers,
+            document_changed=self.controller.reconciler.recheck,
+            environment_changed=self._enqueue,
+        )
         other_informers = (Informer(self._kube, *scope, random=self._random) for scope in self._other_scopes())
         informers = [*fairlead_informers.values(), *other_informers]
 
@@ -381,7 +387,7 @@ class _Leadership:
             group.create_task(kopf_thread.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
-            group.create_task(changed_documents.run(), name="changed documents")
+            group.create_task(config_maps.run(), name="changed ConfigMaps")
             group.create_task(keep_trimmed(), name="heap")
             group.create_task(self._keep_tiers(), name="default tiers")
             group.create_task(self._adopt(operator.startup.owners), name="owners of earlier objects")

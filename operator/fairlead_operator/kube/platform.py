@@ -24,6 +24,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Invalid, NamespaceTerminating, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
+from fairlead_operator.kube.config_maps import environment_revision
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared_resources import BrokenResource, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
@@ -136,10 +137,15 @@ class KubePlatform:
     async def _ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         endpoint = endpoint_of(server)
         revision = self._resolver.revision(server)
+        try:
+            config_maps_revision = await environment_revision(self._kube, server)
+        except ApiError as error:
+            return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         token = credential.value.token if credential.value is not None else ""
         context = dataclasses.replace(
             self._installation,
             secrets_revision=revision,
+            config_maps_revision=config_maps_revision,
             token_digest=stdio_gate.digest(token),
             restricted=self._pod_templates.restricts(server.metadata.namespace),
             absent_secrets=credential.absent_secrets,

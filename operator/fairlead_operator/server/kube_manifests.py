@@ -29,6 +29,8 @@ CACHE: Final = "/cache"
 PORT_NAME: Final = "mcp"
 ANNOTATION_SECRETS: Final = "fairlead.dev/secrets"
 """Annotation of pods: hash of the Secrets in their environment, so that a changed Secret replaces the pods."""
+ANNOTATION_CONFIG_MAPS: Final = "fairlead.dev/config-maps"
+"""Likewise for ConfigMaps."""
 
 APP_LABEL: Final = "app.kubernetes.io/name"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
@@ -72,6 +74,8 @@ class ManifestContext:
     """Namespace of gateway and operator, the only allowed clients of the pods."""
     secrets_revision: str = ""
     """Hash of the Secrets in the pods' environment; empty without such Secrets."""
+    config_maps_revision: str = ""
+    """Hash of the ConfigMaps in the pods' environment; empty without such ConfigMaps."""
     token_digest: str = ""
     """Digest of the token with which a connection to a stdio server begins."""
     images: Images = Images()
@@ -244,8 +248,12 @@ def _restrict_containers(template: Json) -> Json:
 def _generated_template(server: McpServer, context: ManifestContext) -> Json:
     """The pod template before the overlays of the spec are applied."""
     metadata: Json = {"labels": selector_labels(server)}
-    if context.secrets_revision:
-        metadata["annotations"] = {ANNOTATION_SECRETS: context.secrets_revision}
+    revisions = {
+        ANNOTATION_SECRETS: context.secrets_revision,
+        ANNOTATION_CONFIG_MAPS: context.config_maps_revision,
+    }
+    if annotations := {name: revision for name, revision in revisions.items() if revision}:
+        metadata["annotations"] = annotations
     spec: Json = {
         "serviceAccountName": server.metadata.name,
         "automountServiceAccountToken": False,

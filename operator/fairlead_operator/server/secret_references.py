@@ -1,4 +1,5 @@
-"""Finds all Secrets that a pod template refers to, which are checked before the template is applied. Pure.
+"""Finds all Secrets that a pod template refers to, which are checked before the template is applied, and the ConfigMaps
+in the environment of its containers. Pure.
 
 An optional reference to an absent Secret is removed from the template until the Secret exists. Otherwise the kubelet
 would pass any Secret of that name to the pod as soon as one is created, without a check.
@@ -43,6 +44,18 @@ def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
 def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """All containers of a pod template, including init containers."""
     yield from _containers(_object(template, "spec"))
+
+
+def environment_config_maps(spec: Mapping[str, Any]) -> list[str]:
+    """Names of the ConfigMaps from which the containers of an McpServer's spec read their environment, sorted."""
+    names: set[str] = set()
+    overlays = [_object(spec, "podTemplate"), _object(spec, "unrestrictedPodTemplate")]
+    for container in (spec, *(container for overlay in overlays for container in containers(overlay))):
+        for variable in _objects(container, "env"):
+            names.add(_text(_object(_object(variable, "valueFrom"), "configMapKeyRef"), "name"))
+        for source in _objects(container, "envFrom"):
+            names.add(_text(_object(source, "configMapRef"), "name"))
+    return sorted(names - {""})
 
 
 def without_secrets(template: Json, absent_names: Collection[str]) -> Json:

@@ -7,6 +7,7 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
+from fairlead_operator.server.kube_manifests import ANNOTATION_CONFIG_MAPS
 from operatorworld import World, running
 from toolservers import SDK_TOOLS, broken_server, sdk_server
 
@@ -225,3 +226,32 @@ async def test_an_object_of_the_same_name_that_is_somebody_elses_is_left_alone(w
     service = world.get(world.path("services", "demo"))
     assert service is not None
     assert service["spec"]["ports"][0]["port"] == 80
+
+
+async def test_a_config_map_in_the_environment_replaces_the_pods_when_its_data_changes_and_only_then(
+    world: World,
+) -> None:
+    path, merge = world.path("configmaps", "zones"), "application/merge-patch+json"
+
+    def revision() -> str:
+        deployment = world.get(world.path("deployments", "demo")) or {"spec": {"template": {"metadata": {}}}}
+        annotations = deployment["spec"]["template"]["metadata"].get("annotations") or {}
+        return str(annotations.get(ANNOTATION_CONFIG_MAPS, ""))
+
+    spec = {"image": {"name": "registry.example/demo:1"}, "envFrom": [{"configMapRef": {"name": "zones"}}]}
+    async with running(world):
+        world.create("demo", spec)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        assert revision() == ""
+        created = world.request("POST", world.path("configmaps"), {"metadata": {"name": "zones"}, "data": {"A": "1"}})
+        assert created[0] == 201
+        await world.until("a revision", revision)
+        first = revision()
+        world.request("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, content_type=merge)
+        world.patch_server("demo", {"spec": {"replicas": 2}})
+        await world.until(
+            "two replicas", lambda: (world.get(world.path("deployments", "demo")) or {})["spec"]["replicas"] == 2
+        )
+        assert revision() == first
+        world.request("PATCH", path, {"data": {"A": "2"}}, content_type=merge)
+        await world.until("another revision", lambda: revision() not in ("", first))

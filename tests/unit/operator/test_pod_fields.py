@@ -8,6 +8,7 @@ import pytest
 
 from fairlead_operator.server.kube_manifests import ManifestContext
 from fairlead_operator.server.object_plan import plan
+from fairlead_operator.server.secret_references import environment_config_maps
 from operatorfakes import mcp_server
 
 KEY = {"name": "s", "key": "k", "optional": True}
@@ -81,3 +82,21 @@ def test_a_source_of_variables_reaches_the_container_with_all_its_members(source
 
 def test_replicas_are_those_of_the_deployment() -> None:
     assert deployment(replicas=3)["spec"]["replicas"] == 3
+
+
+def test_config_maps_are_found_in_the_environment_of_every_container_and_nowhere_else() -> None:
+    key = {"name": "ZONE", "valueFrom": {"configMapKeyRef": {"name": "zones", "key": "zone"}}}
+    overlay = {
+        "containers": [{"name": "server", "env": [key]}],
+        "initContainers": [{"name": "prepare", "envFrom": [{"configMapRef": {"name": "prepared", "optional": True}}]}],
+        "volumes": [{"name": "mounted", "configMap": {"name": "mounted"}}],
+    }
+    spec = {
+        "envFrom": [{"configMapRef": {"name": "common"}}, {"secretRef": {"name": "secret"}}],
+        "env": [{"name": "A", "value": "1"}],
+        "podTemplate": {"spec": overlay},
+        "unrestrictedPodTemplate": {"spec": "of any shape"},
+        "openapi": {"configMapRef": {"name": "document"}},
+    }
+    assert environment_config_maps(spec) == ["common", "prepared", "zones"]
+    assert environment_config_maps({}) == []

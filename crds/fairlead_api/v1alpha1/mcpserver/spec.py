@@ -63,9 +63,9 @@ class McpServerSpec(Model):
     """Program and arguments of a local stdio server, one per item; for `fairlead up` only."""
 
     env: Annotated[list[EnvVar], Distinct(key="name")] = Field(default=[], max_length=256)
-    """Environment variables of a server that Fairlead starts."""
+    """Environment variables of a server that Fairlead starts. A Secret or ConfigMap that changes replaces the pods."""
     env_from: list[EnvFromSource] = Field(default=[], max_length=32)
-    """Secrets and ConfigMaps whose keys become environment variables."""
+    """Secrets and ConfigMaps whose keys become environment variables. Changed data replaces the pods."""
     resources: Annotated[ResourceRequirements, RESOURCE_NAMES, ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS] | None = None
     """Resources of the container: `cpu` in cores, `memory` in bytes; requests must not exceed limits. Absent: the
     namespace's defaults."""
