@@ -26,7 +26,7 @@ from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.identity.settings import MadeKeySettings
 from fairlead_gateway.result_stores.settings import CompressorSettings
 from fairlead_mcp.egress_settings import EgressSettings
-from fairlead_mcp.misread_values import explain_misreading
+from fairlead_mcp.misread_values import misreading_of
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_rest.settings import RestSettings, ToolSearchSettings
 from fairlead_search.embedding import DISK_MODULES, ENDPOINT_MODULES, EmbeddingConfig, missing_modules
@@ -104,10 +104,10 @@ def _of_document(document: object, command_line: CommandLineModels, source: str)
         routes = {**command_line.routes, **read_routes(file.routes)}
         providers = read_providers(file.providers, routes, command_line.providers)
     except msgspec.ValidationError as error:
-        raise BadSetting(
-            f"{source} may contain only the members routes, models, liveModels and providers: "
-            f"{explain_misreading(error, 'the file')}"
-        ) from error
+        misreading = misreading_of(error)
+        is_nested = "." in misreading.path or "[" in misreading.path
+        members = "" if is_nested else "; it may have only the members routes, models, liveModels and providers"
+        raise BadSetting(f"{source}: {misreading.about('the file')}{members}") from error
     except (InvalidRoute, InvalidProvider, UnknownFormat) as error:
         raise BadSetting(f"{source}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):

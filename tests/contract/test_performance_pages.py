@@ -18,4 +18,5 @@ def test_a_page_about_performance_answers_first_and_ends_with_its_commands(page:
     assert "\n|---" in answer, "the answer is a table before the first heading"
     assert last.startswith("Measure it\n"), "the commands are the last part"
     assert "```sh\nhack/bench " in last
-    assert len(text.split()) <= MOST_WORDS, "say each decision in one line, with its figure"
+    words = [word for word in text.split() if any(map(str.isalnum, word))]  # not the borders of tables
+    assert len(words) <= MOST_WORDS, "say each decision in one line, with its figure"

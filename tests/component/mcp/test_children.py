@@ -136,7 +136,7 @@ async def test_the_last_words_of_a_server_are_in_the_error() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason", "sentence"),
     [
-        (ChildSpec("no-such-command-here"), "CommandNotFound", "no-such-command-here does not exist"),
+        (ChildSpec("no-such-command-here"), "CommandNotFound", "there is no program no-such-command-here"),
         (ChildSpec.of("true", cwd="/no/such/folder"), "StartFailed", r"\(cwd\) /no/such/folder does not exist"),
         (ChildSpec.of("true", cwd="/etc/passwd"), "StartFailed", r"\(cwd\) /etc/passwd is not a directory"),
         (ChildSpec("/"), "StartFailed", "cannot be started"),
