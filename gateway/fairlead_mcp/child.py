@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Final, Literal
 
 from fairlead_mcp.backoff import Backoff
@@ -36,6 +37,10 @@ _SILENT_GRACE: Final = 0.5
 """Seconds added to SILENT_SECONDS: a server that ignores `server/discover` gets `initialize` after `PROBE_SECONDS`, and
 needs time to answer it.
 """
+_FETCHERS: Final = frozenset(
+    {"bun", "bunx", "deno", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx", "yarn"}
+)
+"""Programs that fetch a server before they start it."""
 _EXIT_0: Final = "exited with code 0"
 BEFORE_ANSWERING: Final = "before it answered: an MCP server has to run until its input ends"
 """Explanation for a program that exits with code 0 at once, such as one that defines a server but never runs it."""
@@ -142,6 +147,17 @@ class Program(StreamOpener):
         """Implements StreamOpener."""
         return failure.reason != "StartTimeout" and is_permanent(self.printed.find_failure_line())
 
+    def silence(self) -> str:
+        """Message about a process that has written nothing since its start, with advice."""
+        process = None if self._run is None else self._run.process
+        program = PurePath(self.spec.command if process is None else process.program).name
+        fetch = f"A first start through {program} may still be downloading; else run" if program in _FETCHERS else "Run"
+        return (
+            f"{self.name} has printed nothing for {SILENT_SECONDS:g} s: no answer to initialize, no line on standard "
+            f"error. {fetch} its command in a terminal, to see whether it waits for input, or serves HTTP and not "
+            "stdio"
+        )
+
     def report(self, *, silent: bool = False, step: str = "") -> None:
         """Set `silent` and `step` and call `on_state` if they changed."""
         if (silent, step) != (self.silent, self.step):
@@ -235,19 +251,10 @@ class ProgramRun:
             return
         # a server that failed in an earlier run was already reported, with what it printed
         level = logging.WARNING if self._program.printed.run == 1 else logging.DEBUG
-        logger.log(level, "%s", silence(self._program.name, SILENT_SECONDS))
+        logger.log(level, "%s", self._program.silence())
         self._program.report(silent=True, step=self._program.step)
 
     def _end_watch(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-
-
-def silence(name: str, seconds: float) -> str:
-    """Make the message about a process that has written nothing since its start, with advice."""
-    return (
-        f"{name} has printed nothing for {seconds:g} s: no answer to initialize, no line on standard error. A first "
-        "start through npx or uvx may still be downloading; else run its command in a terminal, to see whether it "
-        "waits for input, or serves HTTP and not stdio"
-    )

@@ -115,6 +115,11 @@ class Process(Protocol):
     def pid(self) -> int: ...
 
     @property
+    def program(self) -> str:
+        """Name or path of the program that was started, which may be another one than that of the command."""
+        ...
+
+    @property
     def written_bytes(self) -> int:
         """Bytes that the process and its descendants have written to files and pipes; 0 if the system does not say."""
         ...
@@ -245,7 +250,7 @@ class SubprocessLauncher:
         except (OSError, ValueError) as error:
             raise _start_failure(error, argv[0], cwd) from error
         self._guard.add(transport.get_pid(), "" if container is None else container.kill_line())
-        return _Subprocess(transport, protocol, self._guard, container)
+        return _Subprocess(argv[0], transport, protocol, self._guard, container)
 
     async def aclose(self) -> None:
         await self._guard.aclose()
@@ -331,12 +336,14 @@ class _Subprocess:
 
     def __init__(
         self,
+        program: str,
         transport: asyncio.SubprocessTransport,
         streams: _Streams,
         guard: processes.GroupGuard,
         container: ContainerRun | None,
     ) -> None:
         self.pid = transport.get_pid()
+        self.program = program
         self._transport = transport
         self._streams = streams
         self._guard = guard

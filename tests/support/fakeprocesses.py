@@ -17,8 +17,9 @@ Answer = Callable[["FakeProcess", dict[str, Any]], None]
 class FakeProcess:
     """Process without a program. `received` contains the bytes written to it; `say` and `die` are its own actions."""
 
-    def __init__(self, pid: int, events: ProcessObserver, answer: Answer) -> None:
+    def __init__(self, pid: int, program: str, events: ProcessObserver, answer: Answer) -> None:
         self.pid = pid
+        self.program = program
         self.events = events
         self.received: list[dict[str, Any]] = []
         self.stopped = False
@@ -41,10 +42,13 @@ class FakeProcess:
 
 
 class FakeLauncher:
-    """Launches `FakeProcess`es with the behavior `answer`, or fails with `refusal` if that is set."""
+    """Launches `FakeProcess`es with the behavior `answer`, or fails with `refusal` if that is set. `program` is started
+    in place of the command's program.
+    """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, program: str = "") -> None:
         self.answer = answer
+        self.program = program
         self.refusal: McpError | None = None
         self.launched: list[FakeProcess] = []
         self.specs: list[ChildSpec] = []
@@ -54,7 +58,7 @@ class FakeLauncher:
         self.specs.append(spec)
         if self.refusal is not None:
             raise self.refusal
-        process = FakeProcess(len(self.launched) + 1, events, self.answer)
+        process = FakeProcess(len(self.launched) + 1, self.program or spec.command, events, self.answer)
         self.launched.append(process)
         return process
 

@@ -22,7 +22,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver import DefinitionApproval, McpServer, McpServerStatus
 from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
-from fairlead_mcp.child import SILENT_SECONDS, Child, silence
+from fairlead_mcp.child import Child
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed
@@ -377,7 +377,7 @@ def _verdicts(child: Child, skipped_steps: str) -> tuple[ConditionVerdict, Condi
         return _RUNNING, None
     if child.failure is None or child.state is StreamState.CLOSED:
         if child.program.silent:
-            return ConditionVerdict(None, Cause.SILENT, silence(child.name, SILENT_SECONDS)), None
+            return ConditionVerdict(None, Cause.SILENT, child.program.silence()), None
         if child.program.step:
             return ConditionVerdict(None, Cause.INSTALLING, child.program.step), None
         return _STARTING, None

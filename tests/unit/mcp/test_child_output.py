@@ -221,6 +221,27 @@ async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no
     await host.aclose()
 
 
+@pytest.mark.parametrize(
+    ("command", "started", "advice"),
+    [
+        ("/usr/bin/uvx", "", "A first start through uvx may still be downloading; else run its command"),
+        ("docker", "", "A first start through docker may still be downloading; else run its command"),
+        ("npx", "/home/me/.npm/_npx/1/server", "standard error. Run its command"),
+        ("server", "", "standard error. Run its command"),
+    ],
+    ids=["wrapper", "container", "program of a package", "program"],
+)
+async def test_silence_of_a_process_is_a_download_only_where_its_program_fetches(
+    command: str, started: str, advice: str
+) -> None:
+    host = host_of(FakeLauncher(mute, started))
+    child = host.get("a", ChildSpec(command))
+    await asyncio.sleep(11)
+    assert child.program.silent
+    assert advice in child.program.silence()
+    await host.aclose()
+
+
 @pytest.mark.parametrize("server", [modern, legacy, silent])
 async def test_a_server_that_answers_in_time_is_not_called_silent(server: Any) -> None:
     host = host_of(FakeLauncher(server))
