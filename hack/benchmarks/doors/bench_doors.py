@@ -23,8 +23,13 @@ from rig.processes import Stage, become_realtime
 ROUNDS: Final = 5
 PARTS: Final = (*DOORS, *PEERS)
 ALL: Final = {**DOORS, **PEERS}
-MEASURED: Final = ("calls/s", "p50 µs, 1 connection", f"p99 µs, {SATURATED}", "kB, idle connection")
-"""Columns of the documentation after the ratio and its goal."""
+MEASURED: Final = {
+    "calls/s": ("calls/s", 1),
+    "p50 µs, 1 connection": ("p50 µs, 1 connection", 1),
+    f"p99 µs, {SATURATED}": (f"p99 ms, {SATURATED}", 1_000),
+    "kB, idle connection": ("kB, idle connection", 1),
+}
+"""Columns of the documentation after the ratio and its goal, and by what their figures are divided."""
 Outcomes = dict[str, dict[int, dict[int, Outcome]]]
 """Outcomes by door, connections and round."""
 Memory = dict[str, float | None]
@@ -109,15 +114,18 @@ def page_rows(outcomes: Outcomes, memory: Memory) -> str:
             beside = "" if door.beside == PLAIN else f" × `{door.beside}`"
             goal = "" if door.at_most is None else f"≤ {door.at_most:g}{beside}"
             cells = row(outcomes, memory, name, door)
-            measured = [rounded(cells[column]) for column in MEASURED]
+            measured = [rounded(cells[column], unit) for column, (_, unit) in MEASURED.items()]
             lines.append([f"`{name}`", door.description, written(ratio.median), goal, *measured])
-    return table(["door", "request", "CPU, plain call = 1", "goal", *MEASURED], lines)
+    titles = [title for title, _ in MEASURED.values()]
+    return table(["door", "request", "CPU, plain call = 1", "goal", *titles], lines)
 
 
-def rounded(cell: Cell) -> str:
-    """A figure as the documentation has it: its median, with two digits at least."""
+def rounded(cell: Cell, unit: int) -> str:
+    """A figure in another unit as the documentation has it: its median, with two digits at least."""
     value = cell.median if isinstance(cell, Sample) else cell
-    return f"{value:,.{0 if value >= 10 else 1}f}" if isinstance(value, int | float) else ""
+    if not isinstance(value, int | float):
+        return ""
+    return f"{value / unit:,.{0 if value >= 10 * unit else 1}f}"
 
 
 def written(ratio: float) -> str:

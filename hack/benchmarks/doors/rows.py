@@ -68,7 +68,8 @@ Question = Callable[[Targets], tuple[Target, Load]]
 
 class HttpLoad:
     """Load by `mcpload`, behind FIRST_CALLS calls that are not measured. `await_ready` waits until the target has done
-    what it does only once after them. `tls` is the gateway behind a target that puts TLS on.
+    what it does only once after them, in each round, as its processes end while other doors are measured. `tls` is the
+    gateway behind a target that puts TLS on.
     """
 
     def __init__(
@@ -83,19 +84,23 @@ class HttpLoad:
         self._settled: dict[Targets, tuple[Target, Load, float]] = {}
 
     def __call__(self, targets: Targets, connections: int, window: Window) -> Outcome:
-        if targets not in self._settled:
-            target, load = self._question(targets)
-            first = replace(load, connections=SETTLING, seconds=SETTLING_SECONDS, warmup=0.1, calls=FIRST_CALLS)
-            settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
-            if self._await_ready is not None:
-                self._await_ready(target)
-                settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
-            self._settled[targets] = target, load, settled.calls_per_second
+        if targets not in self._settled or (self._await_ready is not None and connections != 1):
+            self._settled[targets] = self._settle(targets)
         target, load, speed = self._settled[targets]
         turn = min(max(connections, SETTLING) / speed, SETTLING_SECONDS / TURNS)
         seconds, warmup = max(window[0], TURNS * turn), max(window[1], turn)
         whole = replace(load, connections=connections, seconds=seconds, warmup=warmup)
         return run_load(targets.stage, whole, target.pid, targets.helpers, core=targets.rest)
+
+    def _settle(self, targets: Targets) -> tuple[Target, Load, float]:
+        """Target, load and calls per second after the first calls. Raises Unmeasurable."""
+        target, load = self._question(targets)
+        first = replace(load, connections=SETTLING, seconds=SETTLING_SECONDS, warmup=0.1, calls=FIRST_CALLS)
+        settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
+        if self._await_ready is not None:
+            self._await_ready(target)
+            settled = run_load(targets.stage, first, target.pid, targets.helpers, core=targets.rest)
+        return target, load, settled.calls_per_second
 
     def idle_memory(self) -> float | None:
         """Bytes of a connection to a new gateway that was answered once; None without a gateway, and behind a proxy.

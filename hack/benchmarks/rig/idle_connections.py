@@ -58,5 +58,6 @@ def _connection(post: Post) -> HTTPConnection:
     if not post.tls:
         return HTTPConnection("127.0.0.1", post.port, timeout=WAIT_SECONDS)
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     return HTTPSConnection("127.0.0.1", post.port, timeout=WAIT_SECONDS, context=context)
