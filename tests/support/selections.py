@@ -19,7 +19,7 @@ from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_gateway.upstream.upstream_factory import Unreachable
 
-BOOK = MetricsRegistry()
+METRICS = MetricsRegistry()
 
 
 class Upstreams:
@@ -28,16 +28,18 @@ class Upstreams:
     def __init__(self) -> None:
         self.by_key: dict[ServerKey, Unreachable] = {}
 
-    def reach(self, server: Server) -> ServerBinding:
+    def bind(self, server: Server) -> ServerBinding:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
         guard = Guard(str(server.key), AdmissionLimits(1), Timing(lambda delay, action: None))
         return ServerBinding(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
 
 
-def bind(reach: ServerBinding, tool: Tool) -> Route:
-    """A route without a target."""
-    key = reach.server.key
-    return tool_route(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
+def route_of(binding: ServerBinding, tool: Tool) -> Route:
+    """Route of a tool, without a target."""
+    key = binding.server.key
+    return tool_route(
+        binding, tool, METRICS.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name)
+    )
 
 
 def select(
@@ -63,6 +65,8 @@ def build_selection(
     **more: Any,
 ) -> Generator[None, None, Selection]:
     """Build a selection in slices, as in the gateway."""
-    upstream = upstreams or Upstreams()
-    reaches = {key: upstream.reach(server) for key, server in snapshot.servers.items()}
-    return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, with_latency=with_latency, **more))
+    upstreams = upstreams or Upstreams()
+    bindings = {key: upstreams.bind(server) for key, server in snapshot.servers.items()}
+    return (
+        yield from select_in_slices(snapshot, bindings, route_of, before, now=now, with_latency=with_latency, **more)
+    )
