@@ -11,8 +11,8 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
 from fairlead_cli.rest import ManagementClient
-from fairlead_cli.waiting import attempts
-from fairlead_cli.wording import ready_to_paste
+from fairlead_cli.waiting import attempts, spinner
+from fairlead_cli.wording import ready_to_paste, with_advice
 
 MAX_OPERATOR_SILENCE: Final = timedelta(minutes=1)
 """If no operator has fetched requests from the gateway for this long, the operator counts as absent."""
@@ -30,7 +30,8 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
         else:
             print(f"The discovery of {request['server']} is requested.")
         return
-    new_state = _wait_for_answer(client, request, destination.timeout)
+    with spinner(f"asking {request['server']} for its tools"):
+        new_state = _wait_for_answer(client, request, destination.timeout)
     sign_in_reason = new_state.get("signIn")
     sign_in_request = (
         f"{new_state['server']} needs your sign-in, because {sign_in_reason}: fairlead login {new_state['server']}"
@@ -62,10 +63,10 @@ def _comparison(old_state: dict[str, Any], new_state: dict[str, Any]) -> str:
 
 def _wait_for_answer(client: ManagementClient, request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Wait until the server's `refreshed` shows the requested discovery, and return the server's state."""
-    state = ""
+    server: dict[str, Any] = {}
     for _ in attempts(seconds):
         try:
-            server: dict[str, Any] = client.get(f"/v1/servers/{quote(request['server'], safe='/')}")
+            server = client.get(f"/v1/servers/{quote(request['server'], safe='/')}")
         except Failure as error:
             raise Failure(
                 f"{error}: the server was removed, as servers with onDisconnect: Remove are when they are unreachable"
@@ -74,11 +75,11 @@ def _wait_for_answer(client: ManagementClient, request: dict[str, Any], seconds:
         has_result = server.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
         if has_result and refreshed is not None and refreshed["at"] != request["before"]:
             return server
-        state = server["state"]
-    raise Failure(_timeout_reason(request, state, seconds))
+    raise Failure(timeout_reason(request, server, seconds))
 
 
-def _timeout_reason(request: dict[str, Any], state: str, seconds: float) -> str:
+def timeout_reason(request: dict[str, Any], server: dict[str, Any], seconds: float) -> str:
+    """Why no result came within `seconds`: of a requested discovery, by the last state of its server."""
     seen_at = request["operatorSeenAt"]
     if seen_at is None or datetime.fromisoformat(seen_at) < datetime.now(UTC) - MAX_OPERATOR_SILENCE:
         period = "since this gateway started" if seen_at is None else f"since {seen_at}"
@@ -86,4 +87,6 @@ def _timeout_reason(request: dict[str, Any], state: str, seconds: float) -> str:
             f"no operator has polled this gateway {period}: check that an operator is running, and its "
             "FAIRLEAD_GATEWAYS and FAIRLEAD_PULL_TOKEN. The request stays pending."
         )
-    return f"{request['server']} did not respond within {seconds:g} s, its state is {state}; --timeout waits longer"
+    reason = f"{request['server']} did not respond within {seconds:g} s, its state is {server['state']}"
+    reason += "; --timeout waits longer"
+    return with_advice(reason, server["message"]) if server.get("message") else reason

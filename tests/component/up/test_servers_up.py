@@ -110,11 +110,13 @@ async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path:
         server = await list_servers(up, "mute")
         listed, out, _ = await fairlead("tools", "--url", up.url)
         code, _, why = await fairlead("call", "mute__say", "--timeout", "3600", "--url", up.url)
+        _, _, unanswered = await fairlead("refresh", "mute", "--timeout", "1", "--url", up.url)
+    assert "did not respond within 1 s, its state is starting; --timeout waits longer" in unanswered
     assert code == 1, "at once, and not after the hour that a call may wait"
     assert "still starting: default/mute" in why
     assert (told["server"], told["state"]) == ("default/mute", "starting")
     for message in (told["message"], server["message"]):
         assert "has printed nothing for 10 s" in message
-        assert "run its command in a terminal" in message
+        assert "Run its command in a terminal" in message
     assert (server["state"], server["cause"]) == ("starting", "Silent")
     assert (listed, "sdk__add" in out, "still starting: default/mute" in out) == (0, True, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_cli.access.can import decision_lines
+from fairlead_cli.servers.refresh import timeout_reason
 from fairlead_cli.servers.showing import details, row
 from fairlead_cli.servers.starting import lines_about, may_have_tool, server_names
 
@@ -161,3 +163,13 @@ def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several
     wanted = {"server": "default/linear", "state": "sign-in", "message": "sign in: fairlead login default/linear"}
     assert lines_about([wanted]) == ["waiting for a sign-in: default/linear: sign in: fairlead login default/linear"]
     assert lines_about([READY]) == []
+
+
+def test_refresh_that_waited_in_vain_tells_what_is_known_of_the_server() -> None:
+    now = datetime.now(UTC)
+    request = {"server": "default/slow", "operatorSeenAt": now.isoformat()}
+    waited = "default/slow did not respond within 30 s, its state is starting; --timeout waits longer"
+    assert timeout_reason(request, {"state": "starting"}, 30) == waited
+    assert timeout_reason(request, SILENT | {"state": "starting"}, 30) == f"{waited}. it has printed nothing for 10 s"
+    absent = {**request, "operatorSeenAt": (now - timedelta(hours=1)).isoformat()}
+    assert timeout_reason(absent, SILENT, 30).startswith("no operator has polled this gateway since ")
