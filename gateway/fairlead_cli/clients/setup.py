@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import socket
-import stat
 import sys
 from dataclasses import replace
 from difflib import get_close_matches
@@ -36,6 +34,7 @@ from fairlead_cli.connecting import check_url, no_path_failure
 from fairlead_cli.failure import USAGE_ERROR, Failure
 from fairlead_cli.output import Output, remark
 from fairlead_cli.proxies import is_this_machine
+from fairlead_cli.read_only import refuse_read_only
 from fairlead_cli.wording import up_command
 
 CONNECT_SECONDS: Final = 1.0
@@ -54,7 +53,7 @@ def run_setup(client: str, options: SetupOptions, output: Output) -> None:
         return
     setup.show(change)
     if not options.dry_run:
-        _refuse_read_only(setup.file)
+        refuse_read_only(setup.file)
         _confirm(setup.file, yes=options.yes)
         setup.make(change)
     reason = None if options.undo else _reason_not_started(known_client, setup.old_text, options.name)
@@ -300,20 +299,6 @@ def _show(file: Path, old_text: str, edit: Edit, mask: EntryMask, *, restores: b
     added_text = mask.text(edit.text) if restores else edit.text
     lines += [f"+{hide_secret(text) if restores else text}" for text in added_text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
-
-
-def _refuse_read_only(file: Path) -> None:
-    """Raise Failure for a file whose owner may not write it: a program that manages such a file, as dotfiles, would
-    undo the change, and a rename succeeds nevertheless.
-    """
-    target = file.resolve()
-    if not target.exists() or target.stat().st_mode & stat.S_IWUSR:
-        return
-    where = file if target == file else f"{file}, a link to {target},"
-    instruction = f"run `chmod u+w {shlex.quote(str(target))}` and this command again"
-    raise Failure(
-        f"{where} is read-only and is not changed: {instruction}, or have what manages the file add the entry"
-    )
 
 
 def _confirm(file: Path, *, yes: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fairlead_api.migration import migrate
 from fairlead_cli.failure import USAGE_ERROR, Failure, needs
+from fairlead_cli.read_only import refuse_read_only
 
 _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*#[^\n]*\n)*( *)- ", re.MULTILINE)
@@ -23,6 +24,9 @@ def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
     All files are read and migrated before the first is written.
     """
     results = [(file, *_rewrite(file)) for file in files]
+    for file, _, changes in results:
+        if in_place and changes:
+            refuse_read_only(file)
     for file, text, changes in results:
         for change in changes:
             print(f"{file}: {change}", file=sys.stderr)

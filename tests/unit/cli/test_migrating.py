@@ -11,7 +11,7 @@ import pytest
 from fairlead_api.load import load_text
 from fairlead_api.migration import migrate
 from fairlead_cli.cluster.migrating import migrate_files
-from fairlead_cli.failure import Failure
+from fairlead_cli.failure import USAGE_ERROR, Failure
 
 OLD = """\
 # The desk's server.
@@ -183,3 +183,14 @@ def test_members_of_one_source_go_under_it(old: dict[str, Any], new: dict[str, A
     assert document["spec"] == new
     assert list(new) == list(document["spec"]), "in the order of before"
     assert bool(changes) is (old != new)
+
+
+def test_migrate_writes_no_file_in_place_if_one_is_read_only(tmp_path: Path) -> None:
+    files = [tmp_path / "writable.yaml", tmp_path / "managed.yaml"]
+    for file in files:
+        file.write_text(OLD)
+    files[1].chmod(0o444)
+    with pytest.raises(Failure, match=rf"{files[1]} is read-only and is not changed: run `chmod u\+w") as refused:
+        migrate_files(files, in_place=True)
+    assert refused.value.code == USAGE_ERROR
+    assert [file.read_text() for file in files] == [OLD, OLD]
